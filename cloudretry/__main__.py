@@ -1,0 +1,5 @@
+"""`python -m cloudretry`."""
+
+from cloudretry.cli.main import main
+
+main()

@@ -1,0 +1,198 @@
+"""The public commands. May reach every room, and does so lazily: a user of one cloud never imports the other's SDK."""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from threading import Lock
+from typing import TYPE_CHECKING, Any, TypeVar, Union
+
+from cloudretry.config import Configuration, load_configuration
+from cloudretry.core.history import History
+from cloudretry.errors import CloudRetryError, MissingExtra
+from cloudretry.report import Report
+from cloudretry.runtime.engine import Engine
+
+if TYPE_CHECKING:
+    import boto3
+    from botocore.client import BaseClient
+    from botocore.config import Config
+
+__all__ = ["AwsApiCommand", "attach", "history"]
+
+Source = Union[Configuration, Mapping[str, Any], str, "os.PathLike[str]", None]
+T = TypeVar("T")
+
+
+def attach(thing: T, *, configuration: Source = None, account: str | None = None) -> T:
+    """Put a client, a resource or a session that exists under cloudretry, and return it.
+
+    A session's hook holds for the clients that it makes from now on. Attach a client before other threads use it. Attaching
+    twice is once; the later configuration holds for calls that begin later. With CLOUDRETRY_DISABLED=1 nothing happens.
+
+    Args:
+        configuration: a Configuration, a mapping, a path, or None for the layers (file, environment, built-in).
+        account: the account id, for overrides and reports, where the credentials don't tell it; not for sessions.
+
+    Raises:
+        TypeError: it is none of these.
+        ConfigurationError: the configuration is refused, with all its problems.
+    """
+    if _disabled():
+        return thing
+    attached = _attach(thing, Engine(load_configuration(configuration).settings, listeners=[Report()]), account)
+    if not attached:
+        raise TypeError(f"attach() takes a boto3 or botocore client, resource or session, not {type(thing).__name__}")
+    return thing
+
+
+def _attach(thing: object, engine: Engine, account: str | None) -> bool:
+    try:
+        from cloudretry.aws.attach import attach_client, attach_session, core_session, is_client
+    except ImportError:
+        raise MissingExtra("aws") from None
+    client = thing if is_client(thing) else getattr(getattr(thing, "meta", None), "client", None)
+    session = core_session(thing)
+    if session is not None:
+        attach_session(session, engine)
+    elif is_client(client):
+        attach_client(client, engine, account=account)
+    else:
+        return False
+    return True
+
+
+def history(error: BaseException) -> History | None:
+    """What happened to the call that ended in this error: attempts, waits, why it ended, `retry_at`.
+
+    None for an error that was not ours. Works on pickled copies too.
+    """
+    from cloudretry.aws.carry import carried
+
+    raw = carried(error)
+    try:
+        return History.from_dict(raw) if isinstance(raw, dict) else None
+    except (KeyError, TypeError, ValueError):
+        return None  # somebody else's data under our name
+
+
+class AwsApiCommand:
+    """Makes real boto3 clients that are retried as configured. Thread-safe; picklable unless given a live session.
+
+    Args:
+        session: a boto3 Session, an importable function that makes one, or None for a session of its own. A given session
+            is not changed: its other clients stay as they are.
+        account: the account id, for overrides and reports, where the credentials don't tell it.
+        configuration: a Configuration, a mapping, a path, or None for the layers (file, environment, built-in).
+
+    Raises:
+        ConfigurationError: the configuration is refused, with all its problems.
+        MissingExtra: boto3 is not installed.
+    """
+
+    def __init__(
+        self,
+        session: boto3.Session | Callable[[], boto3.Session] | None = None,
+        *,
+        account: str | None = None,
+        configuration: Source = None,
+    ) -> None:
+        self.account = account
+        self.configuration = load_configuration(configuration)
+        self.report = Report()
+        self._engine = Engine(self.configuration.settings, listeners=[self.report])
+        self._given = session
+        self._session: boto3.Session = _session(session)
+        self._clients: dict[tuple[str, str | None], BaseClient] = {}
+        self._lock = Lock()
+
+    def client(self, service_name: str, region_name: str | None = None, **kwargs: Any) -> Any:
+        """`boto3.Session.client`, with the same arguments; a client of its own for each request of one."""
+        client = self._make(self._session.client, service_name, region_name, kwargs)
+        if not _disabled():
+            _attach(client, self._engine, self.account)
+        return client
+
+    def resource(self, service_name: str, region_name: str | None = None, **kwargs: Any) -> Any:
+        """`boto3.Session.resource`, with the same arguments."""
+        resource = self._make(self._session.resource, service_name, region_name, kwargs)
+        if not _disabled():
+            _attach(resource, self._engine, self.account)
+        return resource
+
+    def execute(self, service_name: str, operation: str, *, region_name: str | None = None, **params: Any) -> dict[str, Any]:
+        """One call, by a client that is kept for this service and region: `execute("ec2", "describe_instances")`."""
+        answer: dict[str, Any] = getattr(self._kept(service_name, region_name), operation)(**params)
+        return answer
+
+    def paginate(
+        self, service_name: str, operation: str, *, region_name: str | None = None, **params: Any
+    ) -> Iterator[dict[str, Any]]:
+        """Every page of an operation, or its one answer where it has no pages. Each page is a call of its own."""
+        client = self._kept(service_name, region_name)
+        if not client.can_paginate(operation):
+            return iter([getattr(client, operation)(**params)])
+        pages: Iterable[dict[str, Any]] = client.get_paginator(operation).paginate(**params)
+        return iter(pages)
+
+    def close(self) -> None:
+        """Close the connections of the clients that `execute` and `paginate` keep."""
+        with self._lock:
+            clients, self._clients = self._clients, {}
+        for client in clients.values():
+            client.close()
+
+    def __enter__(self) -> AwsApiCommand:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._given is not None and not _importable(self._given):
+            raise CloudRetryError("a command with a live session can't be pickled; give it an importable function that makes one")
+        return _rebuild, (self._given, self.account, self.configuration)
+
+    def _kept(self, service_name: str, region_name: str | None) -> Any:
+        with self._lock:
+            key = (service_name, region_name)
+            if key not in self._clients:
+                self._clients[key] = self.client(service_name, region_name)
+            return self._clients[key]
+
+    def _make(self, make: Callable[..., Any], service: str, region: str | None, kwargs: dict[str, Any]) -> Any:
+        if kwargs.get("config") is not None:
+            kwargs = {**kwargs, "config": _copied(kwargs["config"])}
+        return make(service, region_name=region, **kwargs)
+
+
+def _session(given: boto3.Session | Callable[[], boto3.Session] | None) -> boto3.Session:
+    try:
+        import boto3
+    except ImportError:
+        raise MissingExtra("aws") from None
+    if given is None:
+        return boto3.Session()
+    return given if isinstance(given, boto3.Session) else given()
+
+
+def _copied(config: Config) -> Config:
+    """A copy whose retries botocore may change: it rewrites the caller's own mapping otherwise."""
+    twin = copy.copy(config)
+    if getattr(twin, "retries", None):
+        twin.retries = dict(twin.retries)  # type: ignore[attr-defined]  # Config's options are set by name
+    return twin
+
+
+def _importable(factory: object) -> bool:
+    return callable(factory) and hasattr(factory, "__qualname__")
+
+
+def _rebuild(session: Any, account: str | None, configuration: Configuration) -> AwsApiCommand:
+    return AwsApiCommand(session, account=account, configuration=configuration)
+
+
+def _disabled() -> bool:
+    """The kill switch, looked at whenever something is about to be hooked."""
+    return os.environ.get("CLOUDRETRY_DISABLED", "").lower() not in {"", "0", "false"}

@@ -1,0 +1,38 @@
+"""What listeners are told: frozen values. A listener can never break a call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Union
+
+from cloudretry.core.call import Call
+from cloudretry.core.decision import Decision, Stop
+from cloudretry.core.outcome import Outcome
+
+__all__ = ["AttemptFailed", "CallEnded", "Event", "Listener"]
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptFailed:
+    """An attempt did not get an answer. `number` counts from 1; `decision` is None in observe mode, where the SDK decides."""
+
+    call: Call
+    number: int
+    outcome: Outcome
+    decision: Decision | None
+
+
+@dataclass(frozen=True, slots=True)
+class CallEnded:
+    """A call ended, after `attempts`. `outcome` is the last failed attempt's, if any failed; `waited` is in seconds."""
+
+    call: Call
+    attempts: int
+    outcome: Outcome | None
+    stop: Stop
+    waited: float
+
+
+Event = Union[AttemptFailed, CallEnded]
+Listener = Callable[[Event], None]

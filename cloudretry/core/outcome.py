@@ -1,0 +1,48 @@
+"""What an attempt came to, in words that both clouds share. Values only: adapters make them, the machine reads them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from cloudretry.core.headers import NO_HEADERS, Headers
+
+__all__ = ["Kind", "Outcome", "Phase"]
+
+
+class Kind(str, Enum):
+    """The five things that an attempt can come to."""
+
+    OK = "ok"
+    THROTTLED = "throttled"  # the provider said: too much, too fast
+    TRANSIENT = "transient"  # broken on the way or at the server, which may have acted on the request
+    NOT_SENT = "not_sent"  # broken before a byte of the request was written
+    FATAL = "fatal"  # the same request would fail again
+
+
+class Phase(str, Enum):
+    """Where an attempt was when it ended, in the order in which a request passes through them."""
+
+    DNS = "dns"
+    CONNECT = "connect"
+    PROXY_HANDSHAKE = "proxy_handshake"
+    TLS = "tls"
+    SEND = "send"
+    WAIT = "wait"
+    BODY = "body"
+    DONE = "done"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """One attempt's end. `wall` is the wall clock at the end (epoch seconds), for showing and for HTTP dates alone."""
+
+    kind: Kind
+    phase: Phase = Phase.DONE
+    status: int | None = None
+    code: str | None = None
+    message: str | None = None
+    request_id: str | None = None
+    headers: Headers = NO_HEADERS
+    exception: BaseException | None = field(default=None, compare=False)
+    wall: float = 0.0

@@ -1,0 +1,150 @@
+"""The frozen settings that decisions read, and their compiled JSON. Standard library alone; all durations in seconds.
+
+`cloudretry.config` makes these from text. A process without pydantic loads them with `Settings.from_json`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from cloudretry.core.headers import HeaderSource, Unit
+from cloudretry.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from cloudretry.core.call import Call
+
+__all__ = ["FORMAT", "THROTTLING", "Match", "Mode", "Override", "ProviderSettings", "RetrySettings", "Settings", "Strategy"]
+
+FORMAT: Final = 1
+"""Version of the compiled JSON; another one is refused."""
+
+THROTTLING: Final = "throttling"
+"""The word in `response_codes` that stands for our own classifier."""
+
+Strategy = Literal["exponential", "response_header", "custom", "sdk"]
+"""`sdk` is internal, set by the preset azure-core alone: the SDK's own counters and pauses decide."""
+Mode = Literal["enforce", "observe"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetrySettings:
+    """How one call is retried. Defaults are the built-in entry's, except `response_header`, which each provider has its own of.
+
+    Args:
+        response_codes: statuses and provider error codes that count as throttled; `THROTTLING` stands for our classifier.
+        max_header_delay: longest wait that a header may ask for; above it the call stops.
+        time_budget: bound on the sum of all waits between the attempts of a call.
+        transient_retries: how many of the retries may be for lost connections and 500, 502, 503, 504.
+    """
+
+    strategy: Strategy = "response_header"
+    max_retries: int = 8
+    response_codes: frozenset[int | str] = frozenset({THROTTLING})
+    base_delay: float = 0.5
+    max_delay: float = 20.0
+    additional_delay_window: float = 0.5
+    response_header: tuple[HeaderSource, ...] = ()
+    max_header_delay: float = 300.0
+    plugin: str | None = None
+    plugin_options: Mapping[str, Any] = field(default_factory=dict)
+    time_budget: float = 330.0
+    transient_errors: bool = True
+    transient_retries: int = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Match:
+    """Shell patterns (`*`, `?`, `[…]`), case-sensitive except for the service; one that is left out matches everything."""
+
+    service: str = "*"
+    operation: str = "*"
+    region: str = "*"
+    account: str = "*"
+
+    def matches(self, call: Call) -> bool:
+        """Whether every pattern fits; an unknown region or account fits `*` alone."""
+        return (
+            fnmatchcase(call.service.lower(), self.service.lower())
+            and fnmatchcase(call.operation, self.operation)
+            and fnmatchcase(call.region or "", self.region)
+            and fnmatchcase(call.account or "", self.account)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Override:
+    """Settings that hold where `match` fits: names of RetrySettings with their new values."""
+
+    match: Match
+    changes: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderSettings:
+    """One provider's entry. `mode` holds for whole clients, so no override changes it."""
+
+    retry: RetrySettings = field(default_factory=RetrySettings)
+    overrides: tuple[Override, ...] = ()
+    mode: Mode = "enforce"
+
+    def for_call(self, call: Call) -> RetrySettings:
+        """What holds for one operation: all overrides that match, in order, setting by setting."""
+        retry = self.retry
+        for override in self.overrides:
+            if override.match.matches(call):
+                retry = replace(retry, **override.changes)
+        return retry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Every provider's entry, frozen. Safe to share between threads and to pickle."""
+
+    providers: Mapping[str, ProviderSettings]
+
+    def to_json(self) -> str:
+        """The compiled form; `from_json` reads it back to an equal value."""
+        document = {"format": FORMAT, "providers": {name: asdict(entry) for name, entry in self.providers.items()}}
+        return json.dumps(document, default=_plain, sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> Settings:
+        """Read compiled settings. Raises ConfigurationError for anything but this version's own output."""
+        try:
+            document = json.loads(text)
+            if document["format"] != FORMAT:
+                raise ConfigurationError(f"compiled settings have format {document['format']!r}; this version reads {FORMAT}")
+            return cls(providers={name: _provider(entry) for name, entry in document["providers"].items()})
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ConfigurationError(f"not compiled settings: {error!r}") from error
+
+
+_RETRY_FIELDS: Final = frozenset(item.name for item in fields(RetrySettings))
+
+
+def _plain(value: object) -> object:
+    """frozenset → list, in an order that does not depend on the hash seed."""
+    if isinstance(value, frozenset):
+        return sorted(value, key=str)
+    raise TypeError(f"{type(value).__name__} has no place in compiled settings")
+
+
+def _provider(entry: Mapping[str, Any]) -> ProviderSettings:
+    overrides = tuple(Override(Match(**item["match"]), _changes(item["changes"])) for item in entry["overrides"])
+    return ProviderSettings(retry=RetrySettings(**_changes(entry["retry"])), overrides=overrides, mode=entry["mode"])
+
+
+def _changes(raw: Mapping[str, Any]) -> dict[str, Any]:
+    unknown = sorted(raw.keys() - _RETRY_FIELDS)
+    if unknown:
+        raise ConfigurationError(f"compiled settings have unknown names: {', '.join(unknown)}")
+    changes = dict(raw)
+    if "response_codes" in changes:
+        changes["response_codes"] = frozenset(changes["response_codes"])
+    if "response_header" in changes:
+        changes["response_header"] = tuple(HeaderSource(item["name"], Unit(item["unit"])) for item in changes["response_header"])
+    return changes

@@ -1,0 +1,53 @@
+"""The errors of cloudretry, one tree. Each says who has to act; none replaces an error that the SDK has for the case.
+
+    CloudRetryError
+    ├── ConfigurationError     whoever wrote the configuration: it is not used until it is corrected
+    │   └── PluginNotFound     whoever deploys: a plugin that the configuration names is not installed
+    ├── MissingExtra           whoever installs: an optional dependency is not there
+    └── CallsLost              whoever reads the inventory: it has holes
+"""
+
+from __future__ import annotations
+
+__all__ = ["CallsLost", "CloudRetryError", "ConfigurationError", "MissingExtra", "PluginNotFound"]
+
+
+class CloudRetryError(Exception):
+    """Root of every error that cloudretry raises in its own name."""
+
+
+class ConfigurationError(CloudRetryError):
+    """A configuration was refused; `problems` holds every fault found, one line each."""
+
+    def __init__(self, *problems: str) -> None:
+        super().__init__(*problems)
+        self.problems = problems
+
+    def __str__(self) -> str:
+        return "\n".join(self.problems)
+
+
+class PluginNotFound(ConfigurationError):  # noqa: N818 - named for what happened; its base carries the suffix
+    """A configured getDelay() plugin is not installed in this environment."""
+
+
+class MissingExtra(CloudRetryError):  # noqa: N818 - named for what happened; its base carries the suffix
+    """An optional dependency is needed for what was asked; `extra` names the one to install."""
+
+    def __init__(self, extra: str) -> None:
+        super().__init__(extra)
+        self.extra = extra
+
+    def __str__(self) -> str:
+        return f'not installed; run: pip install "cloudretry[{self.extra}]"'
+
+
+class CallsLost(CloudRetryError):  # noqa: N818 - named for what happened; its base carries the suffix
+    """Calls were given up during a run, so what was collected is incomplete; `lost` lists them, one line each."""
+
+    def __init__(self, *lost: str) -> None:
+        super().__init__(*lost)
+        self.lost = lost
+
+    def __str__(self) -> str:
+        return "\n".join([f"{len(self.lost)} calls were lost:", *self.lost])

@@ -1,0 +1,129 @@
+"""Counts what calls came to, while they end. A listener like any other; thread-safe."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from threading import Lock
+from typing import TYPE_CHECKING, Final
+
+from cloudretry.core.decision import StopReason
+from cloudretry.core.events import AttemptFailed, CallEnded, Event
+from cloudretry.core.outcome import Kind
+from cloudretry.errors import CallsLost
+
+if TYPE_CHECKING:
+    from cloudretry.core.call import Call
+
+__all__ = ["OperationReport", "Report"]
+
+_MOST_LOST_LINES: Final = 10_000  # the counts stay exact; what is listed must not eat the memory of a run in which all fails
+
+
+@dataclass(slots=True)
+class OperationReport:
+    """Counts of one operation in one account and region. `waited` is in seconds.
+
+    A call is lost when it ended without the provider's answer to it: throttled, broken or not sent to the end. One that the
+    provider refused (access denied, no such thing) is `refused`.
+    """
+
+    calls: int = 0
+    attempts: int = 0
+    throttled: int = 0
+    broken: int = 0
+    refused: int = 0
+    lost: int = 0
+    waited: float = 0.0
+
+    def add(self, other: OperationReport) -> None:
+        """Count the other's calls too."""
+        for name in self.__slots__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
+class Report:
+    """What the calls of a command or session came to. Read it at any time, from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._operations: dict[Call, OperationReport] = {}
+        self._lost: list[str] = []
+
+    @property
+    def operations(self) -> Mapping[Call, OperationReport]:
+        """A copy of the counts by operation, account and region."""
+        with self._lock:
+            return {call: _copy(counts) for call, counts in self._operations.items()}
+
+    @property
+    def total(self) -> OperationReport:
+        """The sum over all operations."""
+        total = OperationReport()
+        for counts in self.operations.values():
+            total.add(counts)
+        return total
+
+    @property
+    def lost(self) -> tuple[str, ...]:
+        """One line for each call that was given up: operation, account, region, attempts, wait, last answer, reason."""
+        with self._lock:
+            return tuple(self._lost)
+
+    def raise_if_lost(self) -> None:
+        """Raise CallsLost if any call was given up, so that an incomplete inventory is not taken for a complete one."""
+        if self.total.lost:
+            raise CallsLost(*self.lost)
+
+    def __call__(self, event: Event) -> None:
+        """Count an event; this is what makes a report a listener."""
+        with self._lock:
+            counts = self._operations.get(event.call)
+            if counts is None:
+                counts = self._operations[event.call] = OperationReport()
+            if isinstance(event, AttemptFailed):
+                _count_attempt(counts, event)
+            else:
+                self._count_call(counts, event)
+
+    def _count_call(self, counts: OperationReport, event: CallEnded) -> None:
+        counts.calls += 1
+        counts.attempts += event.attempts
+        if event.outcome is None:
+            return
+        counts.waited += event.waited
+        if event.stop.reason is StopReason.ANSWERED:
+            return
+        if event.outcome.kind is Kind.FATAL and event.outcome.status is not None:
+            counts.refused += 1
+            return
+        counts.lost += 1
+        if len(self._lost) < _MOST_LOST_LINES:
+            self._lost.append(_line(event))
+
+    def __reduce__(self) -> tuple[type[Report], tuple[()]]:
+        """A copy in another process starts to count anew."""
+        return Report, ()
+
+
+def _count_attempt(counts: OperationReport, event: AttemptFailed) -> None:
+    if event.outcome.kind is Kind.THROTTLED:
+        counts.throttled += 1
+    elif event.outcome.kind is not Kind.FATAL:
+        counts.broken += 1
+
+
+def _copy(counts: OperationReport) -> OperationReport:
+    copy = OperationReport()
+    copy.add(counts)
+    return copy
+
+
+def _line(event: CallEnded) -> str:
+    outcome = event.outcome
+    last = f"{outcome.status or '-'} {outcome.code or '-'}" if outcome else "-"
+    request = (outcome.request_id if outcome else None) or "-"
+    return (
+        f"{event.call} attempts={event.attempts} waited={event.waited:.1f}s last={last} "
+        f"reason={event.stop.reason.value} request_id={request}"
+    )
