@@ -6,7 +6,7 @@ import copy
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from threading import Lock
-from typing import TYPE_CHECKING, Any, TypeVar, Union
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from cloudretry.config import Configuration, load_configuration
 from cloudretry.core.history import History
@@ -18,22 +18,27 @@ if TYPE_CHECKING:
     import boto3
     from botocore.client import BaseClient
     from botocore.config import Config
+    from typing_extensions import Self
 
 __all__ = ["AwsApiCommand", "attach", "history"]
 
-Source = Union[Configuration, Mapping[str, Any], str, "os.PathLike[str]", None]
+Source: TypeAlias = "Configuration | Mapping[str, Any] | str | os.PathLike[str] | None"
 T = TypeVar("T")
+C = TypeVar("C", bound="AwsApiCommand")
 
 
-def attach(thing: T, *, configuration: Source = None, account: str | None = None) -> T:
+def attach(thing: T, *, configuration: Source = None, account: str | None = None, report: Report | None = None) -> T:
     """Put a client, a resource or a session that exists under cloudretry, and return it.
 
     A session's hook holds for the clients that it makes from now on. Attach a client before other threads use it. Attaching
-    twice is once; the later configuration holds for calls that begin later. With CLOUDRETRY_DISABLED=1 nothing happens.
+    twice is once; a configuration or report that is given then holds for calls that begin later. With CLOUDRETRY_DISABLED=1
+    nothing happens.
 
     Args:
+        thing: a boto3 or botocore client, resource or session.
         configuration: a Configuration, a mapping, a path, or None for the layers (file, environment, built-in).
-        account: the account id, for overrides and reports, where the credentials don't tell it; not for sessions.
+        account: the account id, for overrides and reports, where the credentials don't tell it.
+        report: counts what the calls come to; one may serve many clients.
 
     Raises:
         TypeError: it is none of these.
@@ -41,26 +46,15 @@ def attach(thing: T, *, configuration: Source = None, account: str | None = None
     """
     if _disabled():
         return thing
-    attached = _attach(thing, Engine(load_configuration(configuration).settings, listeners=[Report()]), account)
-    if not attached:
-        raise TypeError(f"attach() takes a boto3 or botocore client, resource or session, not {type(thing).__name__}")
-    return thing
-
-
-def _attach(thing: object, engine: Engine, account: str | None) -> bool:
     try:
-        from cloudretry.aws.attach import attach_client, attach_session, core_session, is_client
+        from cloudretry.aws.attach import attach_any, is_attached
     except ImportError:
         raise MissingExtra("aws") from None
-    client = thing if is_client(thing) else getattr(getattr(thing, "meta", None), "client", None)
-    session = core_session(thing)
-    if session is not None:
-        attach_session(session, engine)
-    elif is_client(client):
-        attach_client(client, engine, account=account)
-    else:
-        return False
-    return True
+    if configuration is None and report is None and is_attached(thing):
+        return thing
+    engine = Engine(load_configuration(configuration).settings, listeners=[report] if report else [])
+    attach_any(thing, engine, account=account)
+    return thing
 
 
 def history(error: BaseException) -> History | None:
@@ -109,17 +103,11 @@ class AwsApiCommand:
 
     def client(self, service_name: str, region_name: str | None = None, **kwargs: Any) -> Any:
         """`boto3.Session.client`, with the same arguments; a client of its own for each request of one."""
-        client = self._make(self._session.client, service_name, region_name, kwargs)
-        if not _disabled():
-            _attach(client, self._engine, self.account)
-        return client
+        return self._make(self._session.client, service_name, region_name, kwargs)
 
     def resource(self, service_name: str, region_name: str | None = None, **kwargs: Any) -> Any:
         """`boto3.Session.resource`, with the same arguments."""
-        resource = self._make(self._session.resource, service_name, region_name, kwargs)
-        if not _disabled():
-            _attach(resource, self._engine, self.account)
-        return resource
+        return self._make(self._session.resource, service_name, region_name, kwargs)
 
     def execute(self, service_name: str, operation: str, *, region_name: str | None = None, **params: Any) -> dict[str, Any]:
         """One call, by a client that is kept for this service and region: `execute("ec2", "describe_instances")`."""
@@ -143,7 +131,8 @@ class AwsApiCommand:
         for client in clients.values():
             client.close()
 
-    def __enter__(self) -> AwsApiCommand:
+    def __enter__(self) -> Self:
+        """Close with the block what `execute` and `paginate` keep."""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -151,7 +140,9 @@ class AwsApiCommand:
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._given is not None and not _importable(self._given):
-            raise CloudRetryError("a command with a live session can't be pickled; give it an importable function that makes one")
+            raise CloudRetryError(
+                "a command with a live session can't be pickled; give it an importable function that makes one"
+            )
         return _rebuild, (self._given, self.account, self.configuration)
 
     def _kept(self, service_name: str, region_name: str | None) -> Any:
@@ -162,9 +153,14 @@ class AwsApiCommand:
             return self._clients[key]
 
     def _make(self, make: Callable[..., Any], service: str, region: str | None, kwargs: dict[str, Any]) -> Any:
+        from cloudretry.aws.attach import attach_any
+
         if kwargs.get("config") is not None:
             kwargs = {**kwargs, "config": _copied(kwargs["config"])}
-        return make(service, region_name=region, **kwargs)
+        made = make(service, region_name=region, **kwargs)
+        if not _disabled():
+            attach_any(made, self._engine, account=self.account)
+        return made
 
 
 def _session(given: boto3.Session | Callable[[], boto3.Session] | None) -> boto3.Session:

@@ -16,14 +16,17 @@ from cloudretry.aws.hook import ClientHook
 if TYPE_CHECKING:
     from cloudretry.runtime.engine import Engine
 
-__all__ = ["attach_client", "attach_session", "core_session", "is_client"]
+__all__ = ["attach_any", "is_attached"]
 
 _HOOK: Final = "_cloudretry"
 
 
-def is_client(thing: object) -> bool:
-    """Whether it is a botocore client."""
-    return isinstance(thing, BaseClient)
+def client_of(thing: object) -> BaseClient | None:
+    """The client itself, or the one beneath a boto3 resource; None for anything else."""
+    for candidate in (thing, getattr(getattr(thing, "meta", None), "client", None)):
+        if isinstance(candidate, BaseClient):
+            return candidate
+    return None
 
 
 def core_session(thing: object) -> CoreSession | None:
@@ -32,31 +35,40 @@ def core_session(thing: object) -> CoreSession | None:
     return inner if isinstance(inner, CoreSession) else None
 
 
-def attach_client(client: BaseClient, engine: Engine, *, account: str | None = None) -> None:
-    """Hook a client that no other thread uses yet; one that has a hook gets the new engine."""
-    hook = vars(client).get(_HOOK)
+def is_attached(thing: object) -> bool:
+    """Whether a client, resource or session has a hook."""
+    target = client_of(thing) or core_session(thing)
+    return target is not None and _HOOK in vars(target)
+
+
+def attach_any(thing: object, engine: Engine, *, account: str | None = None) -> None:
+    """Hook a client that no other thread uses yet, or all clients that a session makes from now on.
+
+    What has a hook gets the new engine. Raises TypeError for anything but a client, resource or session.
+    """
+    target = client_of(thing) or core_session(thing)
+    if target is None:
+        raise TypeError(f"attach() takes a boto3 or botocore client, resource or session, not {type(thing).__name__}")
+    hook = vars(target).get(_HOOK)
     if hook is not None:
         hook.engine = engine
-        return
-    hook = ClientHook(client, engine, account=account)
-    hook.register(client)
-    setattr(client, _HOOK, hook)
-
-
-def attach_session(session: CoreSession, engine: Engine) -> None:
-    """Hook every client that the session makes from now on; a session that has a hook gets the new engine."""
-    holder = vars(session).get(_HOOK)
-    if holder is not None:
-        holder.engine = engine
-        return
-    holder = _SessionHook(engine)
-    session.get_component("event_emitter").register("creating-client-class", holder.creating_client_class, unique_id="cloudretry")
-    setattr(session, _HOOK, holder)
+    elif isinstance(target, BaseClient):
+        setattr(target, _HOOK, ClientHook.on(target, engine, account=account))
+    else:
+        setattr(target, _HOOK, _SessionHook.on(target, engine, account=account))
 
 
 class _SessionHook:
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, account: str | None) -> None:
         self.engine = engine
+        self.account = account
+
+    @classmethod
+    def on(cls, session: CoreSession, engine: Engine, *, account: str | None) -> _SessionHook:
+        hook = cls(engine, account)
+        events = session.get_component("event_emitter")
+        events.register("creating-client-class", hook.creating_client_class, unique_id="cloudretry")
+        return hook
 
     def creating_client_class(self, base_classes: list[type], **_: Any) -> None:
         """Let the client hook itself when it is made: botocore registers its handler later, and finds the seat taken."""
@@ -65,6 +77,6 @@ class _SessionHook:
         class Hooked:
             def __init__(self, *args: Any, **kwargs: Any) -> None:
                 super().__init__(*args, **kwargs)
-                attach_client(self, holder.engine)  # type: ignore[arg-type]  # a base of every client class
+                attach_any(self, holder.engine, account=holder.account)
 
         base_classes.insert(0, Hooked)

@@ -24,6 +24,13 @@ _ERROR_STATUS: Final = 400
 _NAME_RESOLUTION: Final = frozenset({"NameResolutionError", "gaierror"})
 _BEFORE_THE_PROXY: Final = frozenset({"NewConnectionError", "NameResolutionError", "ConnectTimeoutError"})
 _CERTIFICATE: Final = frozenset({"SSLCertVerificationError", "CertificateError"})
+_BY_CLASS: Final[tuple[tuple[tuple[type[Exception], ...], tuple[Kind, Phase]], ...]] = (
+    ((sdk.EndpointConnectionError, sdk.ConnectTimeoutError), (Kind.NOT_SENT, Phase.CONNECT)),
+    ((sdk.ReadTimeoutError, sdk.ConnectionClosedError), (Kind.TRANSIENT, Phase.WAIT)),
+    ((sdk.ResponseStreamingError,), (Kind.TRANSIENT, Phase.BODY)),
+    ((sdk.ConnectionError, sdk.HTTPClientError), (Kind.TRANSIENT, Phase.SEND)),
+)
+"""The first that fits; an exception that is none of these did not come from the network."""
 _TUNNEL: Final = re.compile(r"Tunnel connection failed: (\d{3})")
 
 
@@ -52,7 +59,7 @@ def _kind(code: str | None, status: int, operation: OperationModel) -> Kind:
 
 
 def _throttling_trait(code: str | None, operation: OperationModel) -> bool:
-    shape = operation.service_model.shape_for_error_code(code) if code else None
+    shape = operation.service_model.shape_for_error_code(code) if code else None  # type: ignore[arg-type]  # the stubs err
     retryable = shape.metadata.get("retryable") if shape is not None else None
     return bool(retryable and retryable.get("throttling"))
 
@@ -65,7 +72,7 @@ def corrupt(http: AWSResponse, wall: float) -> Outcome | None:
     actual = zlib.crc32(http.content) & 0xFFFFFFFF
     if int(expected) == actual:
         return None
-    error = sdk.ChecksumError(checksum_type="crc32", expected_checksum=int(expected), actual_checksum=actual)
+    error = sdk.ChecksumError(checksum_type="crc32", expected_checksum=expected, actual_checksum=str(actual))
     return Outcome(
         kind=Kind.TRANSIENT, phase=Phase.BODY, status=http.status_code, code="ChecksumError", exception=error, wall=wall
     )
@@ -87,17 +94,9 @@ def _how_far(error: Exception) -> tuple[Kind, Phase]:
         return Kind.FATAL, Phase.TLS
     if isinstance(error, sdk.ProxyConnectionError):
         return _at_the_proxy(error, causes)
-    if isinstance(error, sdk.ConnectTimeoutError):
-        return Kind.NOT_SENT, Phase.CONNECT
-    if isinstance(error, sdk.EndpointConnectionError):
-        return Kind.NOT_SENT, Phase.DNS if causes & _NAME_RESOLUTION else Phase.CONNECT
-    if isinstance(error, sdk.ReadTimeoutError | sdk.ConnectionClosedError):
-        return Kind.TRANSIENT, Phase.WAIT
-    if isinstance(error, sdk.ResponseStreamingError):
-        return Kind.TRANSIENT, Phase.BODY
-    if isinstance(error, sdk.ConnectionError | sdk.HTTPClientError):
-        return Kind.TRANSIENT, Phase.SEND
-    return Kind.FATAL, Phase.SEND
+    if isinstance(error, sdk.EndpointConnectionError) and causes & _NAME_RESOLUTION:
+        return Kind.NOT_SENT, Phase.DNS
+    return next((came_to for classes, came_to in _BY_CLASS if isinstance(error, classes)), (Kind.FATAL, Phase.SEND))
 
 
 def _at_the_proxy(error: Exception, causes: set[str]) -> tuple[Kind, Phase]:

@@ -41,7 +41,7 @@ THROTTLES: Final = frozenset(
 LOOKS_LIKE_A_THROTTLE: Final = re.compile(
     r"throttl|too_?many_?requests|request_?limit_?exceeded|slow_?down|rate_?limit|call_?rate|rate_?exceeded", re.IGNORECASE
 )
-"""Names that services give to throttles, such as KMSThrottlingException, LambdaThrottledException or RateLimitExceededException."""
+"""What services call their throttles: KMSThrottlingException, LambdaThrottledException, RateLimitExceededException …"""
 
 QUOTAS: Final = frozenset(
     {

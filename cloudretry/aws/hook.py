@@ -14,8 +14,11 @@ from cloudretry.core.replayable import aws_replayable
 from cloudretry.runtime.clock import current_clock
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from botocore.awsrequest import AWSRequest, AWSResponse
     from botocore.client import BaseClient
+    from botocore.hooks import BaseEventHooks
     from botocore.model import OperationModel
 
     from cloudretry.core.machine import RetryMachine
@@ -42,27 +45,26 @@ class ClientHook:
         self._service = client.meta.service_model.service_id.hyphenize()
         self._region = client.meta.region_name
         self._host = client.meta.endpoint_url.partition("://")[2].partition("/")[0]
-        self._credentials = client._request_signer._credentials  # noqa: SLF001 - botocore offers no public way
-        self._account: str | None | object = account or _UNKNOWN
+        self._credentials = client._request_signer._credentials  # type: ignore[attr-defined]  # noqa: SLF001 - there is no public way
+        self._account: str | object | None = account or _UNKNOWN
         self._single_attempt = _explicit_attempts(client) == 1
         self._calls: dict[str, Call] = {}
 
-    def register(self, client: BaseClient) -> None:
-        """Take the generic retry handler's seat, under its id; in observe mode, sit beside it."""
-        events, service = client.meta.events, self._service
-        if self.engine.settings.providers["aws"].mode == "observe":
-            events.register(f"request-created.{service}", self.observed_request_created, unique_id=f"cloudretry-begin-{service}")
-            events.register(f"needs-retry.{service}", self.observed_needs_retry, unique_id=f"cloudretry-observe-{service}")
+    @classmethod
+    def on(cls, client: BaseClient, engine: Engine, *, account: str | None = None) -> ClientHook:
+        """Make a hook and let it take the generic retry handler's seat, under its id; in observe mode, sit beside it."""
+        hook = cls(client, engine, account=account)
+        events, service = client.meta.events, hook._service
+        if engine.settings.providers["aws"].mode == "observe":
+            _take_seat(events, f"request-created.{service}", hook.observed_request_created, f"cloudretry-begin-{service}")
+            _take_seat(events, f"needs-retry.{service}", hook.observed_needs_retry, f"cloudretry-observe-{service}")
         else:
-            for event, handler, seat in (
-                (f"request-created.{service}", self.request_created, f"seed-max-attempts-{service}"),
-                (f"needs-retry.{service}", self.needs_retry, f"retry-config-{service}"),
-            ):
-                events.unregister(event, unique_id=seat)
-                events.register(event, handler, unique_id=seat)
+            _take_seat(events, f"request-created.{service}", hook.request_created, f"seed-max-attempts-{service}")
+            _take_seat(events, f"needs-retry.{service}", hook.needs_retry, f"retry-config-{service}")
             _report_explicit(client)
-        events.register(f"after-call.{service}", self.after_call, unique_id=f"cloudretry-end-{service}")
-        events.register(f"after-call-error.{service}", self.after_call_error, unique_id=f"cloudretry-error-{service}")
+        _take_seat(events, f"after-call.{service}", hook.after_call, f"cloudretry-end-{service}")
+        _take_seat(events, f"after-call-error.{service}", hook.after_call_error, f"cloudretry-error-{service}")
+        return hook
 
     def request_created(self, request: AWSRequest, operation_name: str, **_: object) -> None:
         """Begin a call with its first attempt, and tell the server truly how many there may be."""
@@ -93,7 +95,6 @@ class ClientHook:
         if self.engine.retried(machine, outcome):
             return 0.0
         if outcome.exception is not None and caught_exception is None:
-            put_on_error(outcome.exception, machine.history())
             raise outcome.exception  # the answer is damaged; botocore would hand it to the caller as data
         return None
 
@@ -130,7 +131,9 @@ class ClientHook:
         if machine is None:
             return
         if machine.ended is None:  # botocore could not read the answer and asked nobody
-            unreadable = Outcome(kind=Kind.FATAL, code=type(exception).__name__, exception=exception, wall=current_clock().wall())
+            unreadable = Outcome(
+                kind=Kind.FATAL, code=type(exception).__name__, exception=exception, wall=current_clock().wall()
+            )
             machine.record(unreadable, current_clock().monotonic())
         put_on_error(exception, machine.history())
         self.engine.end(machine)
@@ -158,7 +161,7 @@ class ClientHook:
 
     def _call(self, operation_name: str) -> Call:
         operation = self._service_model.operation_model(operation_name)
-        call = self._calls[operation_name] = Call(
+        call = Call(
             provider="aws",
             service=self._service,
             operation=operation_name,
@@ -172,6 +175,8 @@ class ClientHook:
                 has_token=bool(operation.idempotent_members),
             ),
         )
+        if self._account is not _UNKNOWN:
+            self._calls[operation_name] = call
         return call
 
     def _account_id(self) -> str | None:
@@ -185,6 +190,12 @@ class ClientHook:
         return self._account  # type: ignore[return-value]  # no longer _UNKNOWN
 
 
+def _take_seat(events: BaseEventHooks, event: str, handler: Callable[..., Any], seat: str) -> None:
+    """Put a handler under an id in whose place another may already be; a later registration under it does nothing."""
+    events.unregister(event, unique_id=seat)
+    events.register(event, handler, unique_id=seat)
+
+
 def _rewindable(body: object) -> bool:
     """Whether botocore can go back to the start of a body: bytes and text always, a stream if it can seek."""
     if not hasattr(body, "read"):
@@ -195,8 +206,9 @@ def _rewindable(body: object) -> bool:
 
 def _explicit_attempts(client: BaseClient) -> int | None:
     """The total of attempts that the user set for the SDK, by Config, environment or profile; None if nobody did."""
-    retries: dict[str, Any] = client.meta.config.retries or {}
-    return retries.get("total_max_attempts")
+    retries = getattr(client.meta.config, "retries", None) or {}
+    attempts: int | None = retries.get("total_max_attempts")
+    return attempts
 
 
 _reported: set[int] = set()

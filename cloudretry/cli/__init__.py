@@ -1,0 +1,1 @@
+"""The command line: every command is a few lines over the rooms below."""

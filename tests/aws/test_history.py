@@ -1,0 +1,56 @@
+"""Errors stay the SDK's own, and carry what happened."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError, ConnectionClosedError
+
+from cloudretry import Report, attach, history
+
+pytestmark = pytest.mark.wire
+
+Make = Callable[..., Any]
+
+
+def test_history_survives_pickling(serve: Make, hooked: Make, throttle: Make, clock: Any, Answer: Any) -> None:  # noqa: N803 - a class
+    errors = []
+    for script in (throttle("sts"), Answer(reset=True)):
+        with pytest.raises((ClientError, ConnectionClosedError)) as caught:
+            hooked("sts", serve(script)).get_caller_identity()
+        errors.append(caught.value)
+    for error in errors:
+        twin = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own bytes
+        assert str(twin) == str(error)
+        assert history(twin) == history(error)
+        assert history(twin) is not None
+    assert len(clock.sleeps) == 8 + 3
+
+
+def test_an_error_that_was_not_ours_has_no_history(serve: Make, plain: Make, error: Make) -> None:
+    with pytest.raises(ClientError) as caught:
+        plain("sts", serve(error(403, "AccessDenied"))).get_caller_identity()
+    assert history(caught.value) is None
+    assert history(ValueError("something else")) is None
+
+
+def test_an_answer_that_botocore_cannot_read_ends_in_its_own_error(
+    serve: Make,
+    hooked: Make,
+    Answer: Any,  # noqa: N803 - a class
+) -> None:
+    from botocore.parsers import ResponseParserError
+
+    report = Report()
+    server = serve(Answer(200, b"<html>portal"))
+    client = hooked("sts", server)
+    attach(client, report=report)
+    with pytest.raises(ResponseParserError) as caught:
+        client.get_caller_identity()
+    told = history(caught.value)
+    assert told is not None
+    assert told.attempts[-1].code == "ResponseParserError"
+    assert report.total.lost == 1
