@@ -64,9 +64,9 @@ def client(url: str) -> Any:
     return session.client("sts", endpoint_url=url)
 
 
-def captured(hooked: Any) -> dict[str, dict[str, Any]]:
+def captured(hooked: Any) -> tuple[Any, dict[str, dict[str, Any]]]:
     """The arguments with which botocore calls our handlers in one real call."""
-    hook, seen = vars(hooked)["_cloudretry"], {}
+    seen: dict[str, dict[str, Any]] = {}
 
     def keep(_name: str, *, event_name: str, **kwargs: Any) -> None:
         del event_name
@@ -76,8 +76,7 @@ def captured(hooked: Any) -> dict[str, dict[str, Any]]:
     for name in ("request-created", "needs-retry", "after-call"):
         events.register_first(f"{name}.sts", functools.partial(keep, name))
     hooked.get_caller_identity()
-    seen["hook"] = hook
-    return seen
+    return vars(hooked)["_cloudretry"], seen
 
 
 def microseconds(work: Callable[[], object], rounds: int) -> float:
@@ -92,8 +91,8 @@ def microseconds(work: Callable[[], object], rounds: int) -> float:
 
 
 def pieces(hooked: Any) -> dict[str, float]:
-    seen = captured(hooked)
-    hook, context = seen["hook"], seen["needs-retry"]["request_dict"]["context"]
+    hook, seen = captured(hooked)
+    context = seen["needs-retry"]["request_dict"]["context"]
 
     def begin() -> None:
         context.pop("cloudretry", None)

@@ -27,7 +27,7 @@ def plain() -> Callable[..., Any]:
     def make(service: str, server: Any, **options: Any) -> Any:
         if service == "s3":
             options["s3"] = {"addressing_style": "path"}
-        session = boto3.Session(region_name="eu-west-1")
+        session: Any = boto3.Session(region_name="eu-west-1")
         return session.client(service, endpoint_url=server.url, config=Config(**options))
 
     return make
@@ -82,7 +82,7 @@ _THROTTLES: dict[str, tuple[int, bytes, dict[str, str]]] = {
     "ec2": (
         503,
         (
-            b"<Response><Errors><Error><Code>RequestLimitExceeded</Code><Message>Request limit exceeded.</Message></Error></Errors>"
+            b"<Response><Errors><Error><Code>RequestLimitExceeded</Code><Message>Exceeded.</Message></Error></Errors>"
             b"<RequestID>00000000-0000-0000-0000-000000000002</RequestID></Response>"
         ),
         {},

@@ -36,7 +36,7 @@ def test_attaching_twice_is_once(serve: Make, hooked: Make, throttle: Make, cloc
 @pytest.mark.parametrize("mode", ["legacy", "standard", "adaptive"])
 def test_a_session_hooks_the_clients_it_makes_from_now_on(mode: str, serve: Make, throttle: Make, clock: Any) -> None:
     server = serve(throttle("sts"))
-    config = Config(retries={"mode": mode})
+    config = Config(retries={"mode": mode})  # type: ignore[arg-type]  # a parameter
     session = boto3.Session(region_name="eu-west-1")
     earlier = session.client("sts", endpoint_url=server.url, config=config)
     assert attach(attach(session, configuration={"aws": {"max_retries": 1}})) is session
@@ -54,7 +54,7 @@ def test_a_botocore_session_and_a_resource_can_be_attached(serve: Make, throttle
     import botocore.session
 
     server = serve(throttle("s3"))
-    session = attach(botocore.session.get_session(), configuration={"aws": {"max_retries": 1}})
+    session: Any = attach(botocore.session.get_session(), configuration={"aws": {"max_retries": 1}})
     with pytest.raises(ClientError):
         session.create_client("s3", region_name="eu-west-1", endpoint_url=server.url).list_buckets()
     assert len(server.requests) == 2

@@ -8,6 +8,7 @@ from typing import Any
 import boto3
 import pytest
 from botocore.awsrequest import AWSResponse
+from botocore.compat import HTTPHeaders
 from botocore.exceptions import ClientError
 from botocore.stub import Stubber
 from moto import mock_aws
@@ -53,7 +54,7 @@ def test_a_throttle_injected_before_moto_is_retried(clock: Any) -> None:
         if len(injected) >= 2:
             return None
         injected.append(request.url)
-        return AWSResponse(request.url, 400, {"Retry-After": "3"}, Raw())
+        return AWSResponse(request.url, 400, HTTPHeaders.from_dict({"Retry-After": "3"}), Raw())
 
     with mock_aws():
         client = attach(boto3.client("dynamodb"))

@@ -115,7 +115,8 @@ def test_a_stream_that_cannot_go_back_is_never_sent_twice(serve: Make, hooked: M
         def tell(self) -> int:
             raise io.UnsupportedOperation
 
-        seek = tell
+        def seek(self, offset: int, whence: int = 0) -> int:
+            raise io.UnsupportedOperation
 
     server = serve(throttle("lambda"))
     client = hooked("lambda", server, signature_version=UNSIGNED)  # a signature would have to read it first
