@@ -1,10 +1,10 @@
 """The errors of cloudretry, one tree. Each says who has to act; none replaces an error that the SDK has for the case.
 
-    CloudRetryError
-    ├── ConfigurationError     whoever wrote the configuration: it is not used until it is corrected
-    │   └── PluginNotFound     whoever deploys: a plugin that the configuration names is not installed
-    ├── MissingExtra           whoever installs: an optional dependency is not there
-    └── CallsLost              whoever reads the inventory: it has holes
+CloudRetryError
+├── ConfigurationError     whoever wrote the configuration: it is not used until it is corrected
+│   └── PluginNotFound     whoever deploys: a plugin that the configuration names is not installed
+├── MissingExtra           whoever installs: an optional dependency is not there
+└── CallsLost              whoever reads the inventory: it has holes
 """
 
 from __future__ import annotations

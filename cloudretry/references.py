@@ -1,4 +1,4 @@
-"""Secrets in a configuration are references, `${env:NAME}` and `${file:PATH}`; they are resolved where they are used, never earlier.
+"""Secrets in a configuration are references, `${env:NAME}` and `${file:PATH}`, resolved where they are used, never earlier.
 
 A compiled configuration therefore holds no secret.
 """

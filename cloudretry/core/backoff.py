@@ -21,12 +21,12 @@ def _largest_multiplier(retry_number: int) -> float:
 
 
 def exponential_ceiling(retry_number: int, *, base: float, cap: float) -> float:
-    """Largest delay before jitter of retry 1, 2, 3 …: min(cap, base · (2ⁿ − 1))."""
+    """Largest delay before jitter of retry 1, 2, 3 …: min(cap, base · (2ⁿ - 1))."""
     return min(cap, base * _largest_multiplier(retry_number))
 
 
 def exponential_delay(retry_number: int, *, base: float, cap: float, window: float, rng: Random) -> float:
-    """min(cap, base · m) + u, where m is uniform on [0, 2ⁿ − 1] and u on [0, window]."""
+    """min(cap, base · m) + u, where m is uniform on [0, 2ⁿ - 1] and u on [0, window]."""
     multiplier = rng.uniform(0.0, _largest_multiplier(retry_number))
     return min(cap, base * multiplier) + rng.uniform(0.0, window)
 

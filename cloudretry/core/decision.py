@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Union
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from cloudretry.core.context import BackoffContext
@@ -31,6 +31,7 @@ class StopReason(str, Enum):
     TRANSIENT_RETRIES = "transient_retries"
     TIME_BUDGET = "time_budget"
     MAX_HEADER_DELAY = "max_header_delay"  # the provider wants a longer pause than we may make
+    UNREACHABLE = "unreachable"  # nobody answered at the host: a blocked or dead region
     PLUGIN = "plugin"  # getDelay() said so
     SDK = "sdk"  # observe mode: the SDK's own retry decided
     CANCELLED = "cancelled"  # the program ended the call, for example by Ctrl-C
@@ -41,6 +42,7 @@ class Source(str, Enum):
 
     EXPONENTIAL = "exponential"
     RESPONSE_HEADER = "response_header"
+    UNREACHABLE = "unreachable"  # nobody answered at the host: a blocked or dead region
     PLUGIN = "plugin"
     FALLBACK = "fallback"  # exponential, because the header or the plugin gave nothing usable
 
@@ -69,4 +71,4 @@ class Ask:
     context: BackoffContext
 
 
-Decision = Union[Retry, Stop]
+Decision = Retry | Stop

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Union
+from typing import TYPE_CHECKING
 
-from cloudretry.core.call import Call
-from cloudretry.core.decision import Decision, Stop
-from cloudretry.core.outcome import Outcome
+if TYPE_CHECKING:
+    from cloudretry.core.call import Call
+    from cloudretry.core.decision import Decision, Stop
+    from cloudretry.core.outcome import Outcome
 
 __all__ = ["AttemptFailed", "CallEnded", "Event", "Listener"]
 
@@ -34,5 +35,5 @@ class CallEnded:
     waited: float
 
 
-Event = Union[AttemptFailed, CallEnded]
+Event = AttemptFailed | CallEnded
 Listener = Callable[[Event], None]

@@ -6,11 +6,12 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timezone
 from email.utils import parsedate_to_datetime
 from enum import Enum
 from typing import Final
 
-__all__ = ["ERROR_TEXT", "KNOWN_UNITS", "NO_HEADERS", "Headers", "HeaderSource", "Unit", "asked_delay"]
+__all__ = ["ERROR_TEXT", "KNOWN_UNITS", "NO_HEADERS", "HeaderSource", "Headers", "Unit", "asked_delay"]
 
 
 class Unit(str, Enum):
@@ -97,17 +98,19 @@ def asked_delay(
             found = _IN_TEXT.search(error_text[:4096]) if error_text else None
             delay = _finite(float(found[1])) if found else None
         else:
-            delay = _read(headers.get(source.name), source.unit, _sent_at(headers, wall))
+            delay = _read(headers, source, wall)
         if delay is not None:
             return delay
     return None
 
 
-def _read(value: str | None, unit: Unit, sent_at: float) -> float | None:
+def _read(headers: Mapping[str, str], source: HeaderSource, wall: float) -> float | None:
     """Largest readable one of the values that were merged by commas."""
+    value = headers.get(source.name)
     if not value or len(value) > _LONGEST_VALUE:
         return None
-    read = (_read_one(part.strip(), unit, sent_at) for part in _MERGED.split(value))
+    sent_at = _sent_at(headers, wall)
+    read = (_read_one(part.strip(), source.unit, sent_at) for part in _MERGED.split(value))
     return max((delay for delay in read if delay is not None), default=None)
 
 
@@ -130,7 +133,9 @@ def _http_date(text: str) -> float | None:
     if not text or len(text) > _LONGEST_VALUE or not text[:1].isalpha():
         return None
     try:
-        return parsedate_to_datetime(text).timestamp()
+        moment = parsedate_to_datetime(text)
+        # A date without a zone, such as asctime's, is in GMT (RFC 9110 §5.6.7); Python would take the machine's own zone.
+        return (moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)).timestamp()
     except (ValueError, TypeError, IndexError, OverflowError):
         return None
 

@@ -1,4 +1,4 @@
-"""What happened to a call that was given up: its attempts, its waits, why it ended. Plain data that survives JSON and pickle."""
+"""What happened to a call that was given up: attempts, waits, why it ended. Plain data that survives JSON and pickle."""
 
 from __future__ import annotations
 

@@ -38,6 +38,7 @@ class RetryMachine:
         outcome: what the last failed attempt came to; None while none has failed.
         ended: why the call does not go out again; None while it goes on.
         rewindable: whether the request's body can be sent from its start again; the adapter may set it.
+        told: whether listeners know that the call ended; the engine sets it.
     """
 
     __slots__ = (
@@ -52,6 +53,7 @@ class RetryMachine:
         "rewindable",
         "settings",
         "started",
+        "told",
     )
 
     def __init__(self, call: Call, settings: RetrySettings, *, started: float, rng: Random) -> None:
@@ -59,6 +61,7 @@ class RetryMachine:
         self.settings = settings
         self.started = started
         self.rewindable = True
+        self.told = False
         self.attempts = 0
         self.outcome: Outcome | None = None
         self.ended: Stop | None = None
@@ -109,7 +112,9 @@ class RetryMachine:
         return self._retry(self._exponential(), RetryReason.THROTTLED, Source.FALLBACK)
 
     def cancel(self) -> Stop:
-        """End the call during a wait; the wait that was cut short stays in the history."""
+        """End the call during a wait, or while its plugin is asked; the wait that was cut short stays in the history."""
+        if len(self._notes) < self.attempts:
+            self._note(None, None)
         self.ended = Stop(StopReason.CANCELLED)
         return self.ended
 
@@ -132,8 +137,18 @@ class RetryMachine:
             retry_at=_moment(last.wall + after) if last is not None and after is not None else None,
         )
 
+    def __reduce__(self) -> tuple[type[None], tuple[()]]:
+        """None in another process: SDK errors are pickled with the request that they belong to, and a machine rides on it."""
+        return type(None), ()
+
+    def __deepcopy__(self, memo: object) -> RetryMachine:
+        """Itself: a copied request still belongs to the same call."""
+        return self
+
     def _cause(self, outcome: Outcome) -> RetryReason | StopReason:
         """Why to try again, or why not, before any counting."""
+        if outcome.stop is not None:
+            return outcome.stop
         cause = self._kind_of_retry(outcome)
         if isinstance(cause, RetryReason) and not self.rewindable and outcome.phase not in _NOTHING_WRITTEN:
             return StopReason.BODY_NOT_REWINDABLE
@@ -142,9 +157,7 @@ class RetryMachine:
     def _kind_of_retry(self, outcome: Outcome) -> RetryReason | StopReason:
         if self._counts_as_throttled(outcome):
             return RetryReason.THROTTLED
-        broken = outcome.kind is Kind.TRANSIENT or (
-            outcome.kind is Kind.THROTTLED and outcome.status in _TRANSIENT_STATUSES
-        )
+        broken = outcome.kind is Kind.TRANSIENT or (outcome.kind is Kind.THROTTLED and outcome.status in _TRANSIENT_STATUSES)
         if not self.settings.transient_errors or not (broken or outcome.kind is Kind.NOT_SENT):
             return StopReason.NOT_RETRYABLE
         if outcome.kind is Kind.NOT_SENT:
@@ -155,6 +168,8 @@ class RetryMachine:
         codes = self.settings.response_codes
         if outcome.kind is Kind.THROTTLED and THROTTLING in codes:
             return True
+        if outcome.status is None:  # nobody answered: `code` is an exception's name, and the server may have acted
+            return False
         return outcome.status in codes or outcome.code in codes
 
     def _throttled(self, outcome: Outcome, now: float) -> Decision | Ask:
@@ -180,9 +195,7 @@ class RetryMachine:
         )
 
     def _asked(self, outcome: Outcome) -> float | None:
-        return asked_delay(
-            self.settings.response_header, outcome.headers, error_text=outcome.message, wall=outcome.wall
-        )
+        return asked_delay(self.settings.response_header, outcome.headers, error_text=outcome.message, wall=outcome.wall)
 
     def _retry(self, delay: float, reason: RetryReason, source: Source) -> Decision:
         """Retry, unless the sleep would end past the time budget: such a sleep is not begun."""

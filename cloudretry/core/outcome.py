@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from cloudretry.core.headers import NO_HEADERS, Headers
+
+if TYPE_CHECKING:
+    from cloudretry.core.decision import StopReason
 
 __all__ = ["Kind", "Outcome", "Phase"]
 
@@ -35,7 +39,12 @@ class Phase(str, Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """One attempt's end. `wall` is the wall clock at the end (epoch seconds), for showing and for HTTP dates alone."""
+    """One attempt's end.
+
+    Args:
+        stop: the adapter knows already that the call must end here, and why; whatever the settings say.
+        wall: the wall clock at the end (epoch seconds), for showing and for HTTP dates alone.
+    """
 
     kind: Kind
     phase: Phase = Phase.DONE
@@ -45,4 +54,5 @@ class Outcome:
     request_id: str | None = None
     headers: Headers = NO_HEADERS
     exception: BaseException | None = field(default=None, compare=False)
+    stop: StopReason | None = None
     wall: float = 0.0

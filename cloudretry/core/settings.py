@@ -17,7 +17,19 @@ from cloudretry.errors import ConfigurationError
 if TYPE_CHECKING:
     from cloudretry.core.call import Call
 
-__all__ = ["FORMAT", "THROTTLING", "Match", "Mode", "Override", "ProviderSettings", "RetrySettings", "Settings", "Strategy"]
+__all__ = [
+    "FORMAT",
+    "THROTTLING",
+    "Match",
+    "Mode",
+    "Override",
+    "ProviderSettings",
+    "RetrySettings",
+    "Settings",
+    "Strategy",
+    "for_credentials",
+    "single_attempt",
+]
 
 FORMAT: Final = 1
 """Version of the compiled JSON; another one is refused."""
@@ -54,6 +66,22 @@ class RetrySettings:
     time_budget: float = 330.0
     transient_errors: bool = True
     transient_retries: int = 3
+
+
+def single_attempt(retry: RetrySettings) -> RetrySettings:
+    """For a caller who told the SDK to try once."""
+    return replace(retry, max_retries=0)
+
+
+def for_credentials(retry: RetrySettings) -> RetrySettings:
+    """For calls that fetch credentials: everybody waits for them, so they end soon, one way or the other."""
+    return replace(
+        retry,
+        max_retries=min(3, retry.max_retries),
+        max_delay=min(2.0, retry.max_delay),
+        max_header_delay=min(10.0, retry.max_header_delay),
+        time_budget=min(10.0, retry.time_budget),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,13 +141,13 @@ class Settings:
 
     @classmethod
     def from_json(cls, text: str) -> Settings:
-        """Read compiled settings. Raises ConfigurationError for anything but this version's own output."""
+        """Read what `to_json` wrote. Raises ConfigurationError for anything else; the types of values are not checked again."""
         try:
             document = json.loads(text)
             if document["format"] != FORMAT:
                 raise ConfigurationError(f"compiled settings have format {document['format']!r}; this version reads {FORMAT}")
             return cls(providers={name: _provider(entry) for name, entry in document["providers"].items()})
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise ConfigurationError(f"not compiled settings: {error!r}") from error
 
 
@@ -127,7 +155,7 @@ _RETRY_FIELDS: Final = frozenset(item.name for item in fields(RetrySettings))
 
 
 def _plain(value: object) -> object:
-    """frozenset → list, in an order that does not depend on the hash seed."""
+    """Frozenset → list, in an order that does not depend on the hash seed."""
     if isinstance(value, frozenset):
         return sorted(value, key=str)
     raise TypeError(f"{type(value).__name__} has no place in compiled settings")
@@ -146,5 +174,7 @@ def _changes(raw: Mapping[str, Any]) -> dict[str, Any]:
     if "response_codes" in changes:
         changes["response_codes"] = frozenset(changes["response_codes"])
     if "response_header" in changes:
-        changes["response_header"] = tuple(HeaderSource(item["name"], Unit(item["unit"])) for item in changes["response_header"])
+        changes["response_header"] = tuple(
+            HeaderSource(item["name"], Unit(item["unit"])) for item in changes["response_header"]
+        )
     return changes

@@ -1,0 +1,123 @@
+"""Mixes judged layers, setting by setting, into frozen settings, and checks what only the whole can show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from cloudretry.config.place import BUILT_IN, Place, Problem, dotted
+from cloudretry.config.vocabulary import SETTINGS
+from cloudretry.core.builtin import PRESETS
+from cloudretry.core.headers import KNOWN_UNITS, HeaderSource, Unit
+from cloudretry.core.settings import Match, Mode, Override, ProviderSettings, RetrySettings
+
+if TYPE_CHECKING:
+    from cloudretry.config.judging import Judged, Written
+
+__all__ = ["Merged", "merge", "origins_of_builtin"]
+
+_DEFAULT_PRESET: Final = "builtin"
+_RETRY_NAMES: Final = tuple(name for name in SETTINGS if name in RetrySettings.__dataclass_fields__)
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """One provider's entry.
+
+    Args:
+        origins: dotted name of a setting → where it was set.
+        written: what was set in any layer, the winners.
+        broken: what was set wrongly in any layer.
+        problems: of the mixture.
+    """
+
+    settings: ProviderSettings
+    origins: Mapping[str, Place]
+    written: Mapping[str, Written]
+    broken: AbstractSet[str]
+    problems: Sequence[Problem]
+
+
+def origins_of_builtin(provider: str) -> dict[str, Place]:
+    """Every setting of an entry that nobody has changed."""
+    return {dotted((provider, name)): BUILT_IN for name in (*_RETRY_NAMES, "mode")}
+
+
+def merge(provider: str, layers: Iterable[Judged]) -> Merged:
+    """The first layer that sets a setting wins; a preset gives what no layer sets."""
+    written: dict[str, Written] = {}
+    broken: set[str] = set()
+    for layer in layers:
+        broken |= {setting for name, setting in layer.broken if name == provider}
+        for setting, value in layer.entries.get(provider, {}).items():
+            written.setdefault(setting, value)
+    return _Entry(provider, written, broken).merged()
+
+
+class _Entry:
+    def __init__(self, provider: str, written: Mapping[str, Written], broken: set[str]) -> None:
+        self._provider = provider
+        self._written = written
+        self._broken = broken
+        self._problems: list[Problem] = []
+        self._origins = origins_of_builtin(provider)
+
+    def merged(self) -> Merged:
+        unit = self._written.get("response_header_delay_unit")
+        explicit = {name: item.value for name, item in self._written.items() if name in _RETRY_NAMES}
+        retry = replace(self._preset(), **_frozen(explicit, Unit(unit.value) if unit else Unit.SECONDS))
+        for name, item in self._written.items():
+            self._origins[dotted((self._provider, name))] = item.place
+        mode: Mode = self._written["mode"].value if "mode" in self._written else "enforce"
+        settings = ProviderSettings(retry=retry, overrides=tuple(self._overrides(unit)), mode=mode)
+        return Merged(settings, self._origins, self._written, self._broken, self._problems)
+
+    def _preset(self) -> RetrySettings:
+        chosen = self._written.get("preset")
+        if chosen is None:
+            return PRESETS[_DEFAULT_PRESET][self._provider]
+        if self._provider not in PRESETS[chosen.value]:
+            known = ", ".join(name for name in PRESETS if self._provider in PRESETS[name])
+            text = f"{chosen.value!r} is not a preset for {self._provider}; accepted: {known}"
+            self._problems.append(Problem(chosen.place, dotted((self._provider, "preset")), text))
+            return PRESETS[_DEFAULT_PRESET][self._provider]
+        for name in _RETRY_NAMES:
+            self._origins[dotted((self._provider, name))] = replace(chosen.place, preset=chosen.value)
+        return PRESETS[chosen.value][self._provider]
+
+    def _overrides(self, entry_unit: Written | None) -> Iterable[Override]:
+        listed = self._written.get("overrides")
+        if listed is not None:
+            for index, raw in enumerate(listed.value):
+                self._place_override(index, raw, listed)
+                yield self._override(index, dict(raw), entry_unit)
+
+    def _override(self, index: int, changes: dict[str, Any], entry_unit: Written | None) -> Override:
+        match = Match(**changes.pop("match"))
+        own_unit = changes.pop("response_header_delay_unit", None)
+        if own_unit is not None and "response_header" not in changes:
+            name = dotted((self._provider, "overrides", index, "response_header_delay_unit"))
+            text = "belongs beside response_header: write both in the override"
+            self._problems.append(Problem(self._origins[name], name, text))
+        unit = own_unit or (entry_unit.value if entry_unit else Unit.SECONDS)
+        return Override(match, _frozen(changes, Unit(unit)))
+
+    def _place_override(self, index: int, raw: Mapping[str, Any], listed: Written) -> None:
+        path = (self._provider, "overrides", index)
+        whole = listed.places.get((index,), listed.place)
+        self._origins[dotted(path)] = whole
+        for name in raw:
+            self._origins[dotted((*path, name))] = listed.places.get((index, name), whole)
+
+
+def _frozen(changes: Mapping[str, Any], unit: Unit) -> dict[str, Any]:
+    """Values as the core wants them; a header's unit is its own, else the one it is known for, else `unit`."""
+    frozen = dict(changes)
+    if "response_codes" in frozen:
+        frozen["response_codes"] = frozenset(frozen["response_codes"])
+    if "response_header" in frozen:
+        headers = frozen["response_header"]
+        frozen["response_header"] = tuple(HeaderSource(name, own or KNOWN_UNITS.get(name, unit)) for name, own in headers)
+    return frozen

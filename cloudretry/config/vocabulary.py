@@ -1,0 +1,180 @@
+"""The words of a configuration: every setting, what it accepts, and who may set it. Data alone.
+
+A file found in the working directory comes with whatever was checked out there. It may change how long we wait and how often we
+try, nothing else: not what counts as a throttle, not which header is believed, not which code runs, not whether cloudretry is
+active (`mode`). `overrides` are kept out too, because an override beats the entry of a higher layer.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from cloudretry.core.headers import Unit
+
+__all__ = [
+    "DURATIONS",
+    "LATER",
+    "MATCH_KEYS",
+    "MOST_RETRIES",
+    "OVERRIDABLE",
+    "PROVIDERS",
+    "SETTINGS",
+    "SPELLINGS",
+    "Form",
+    "Setting",
+    "did_you_mean",
+    "setting_of",
+    "unit_alone",
+]
+
+PROVIDERS: Final = ("aws", "azure")
+MATCH_KEYS: Final = ("service", "operation", "region", "account")
+LATER: Final = frozenset({"pool", "pools", "pacing"})
+"""Specified, but not in this version yet."""
+MOST_RETRIES: Final = 100
+
+
+class Form(Enum):
+    """What a value looks like; decides how the text of a variable is read."""
+
+    COUNT = "count"
+    DURATION = "duration"
+    FLAG = "flag"
+    WORD = "word"
+    LIST = "list"
+    TABLE = "table"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One setting of a provider's entry.
+
+    Args:
+        noun: completes "… is not".
+        accepted: completes "accepted: …".
+        overridable: whether an override may change it.
+        in_directory: whether a file found in the working directory may set it.
+    """
+
+    form: Form
+    noun: str
+    accepted: str
+    meaning: str
+    overridable: bool = True
+    in_directory: bool = False
+
+
+def _duration(meaning: str) -> Setting:
+    accepted = 'a duration in quotes such as "400ms", "5s", "5m" or "1h", at most 24h'
+    return Setting(form=Form.DURATION, noun="a duration", accepted=accepted, meaning=meaning, in_directory=True)
+
+
+def _count(meaning: str) -> Setting:
+    accepted = f"a whole number from 0 to {MOST_RETRIES}"
+    return Setting(form=Form.COUNT, noun="a number of retries", accepted=accepted, meaning=meaning, in_directory=True)
+
+
+SETTINGS: Final[Mapping[str, Setting]] = {
+    "preset": Setting(
+        form=Form.WORD,
+        noun="a preset",
+        accepted="builtin, example, azure-core (for azure)",
+        meaning="The entry to start from; every setting that is written, in any layer, wins over it.",
+        overridable=False,
+        in_directory=True,
+    ),
+    "mode": Setting(
+        form=Form.WORD,
+        noun="a mode",
+        accepted="enforce, observe",
+        meaning="enforce; observe leaves the SDK's own retry in place and only records.",
+        overridable=False,
+    ),
+    "strategy": Setting(
+        form=Form.WORD,
+        noun="a strategy",
+        accepted="response_header, exponential, custom (or user_defined)",
+        meaning="How long to wait before the next attempt of a throttled call.",
+        in_directory=True,  # the built-in ones
+    ),
+    "max_retries": _count("Retries after the first attempt."),
+    "response_codes": Setting(
+        form=Form.LIST,
+        noun="a list of response codes",
+        accepted='a list of statuses from 400 to 599, error codes as text, and the word "throttling" for our own classifier',
+        meaning='Statuses and error codes that count as throttled; a list without "throttling" replaces our classifier.',
+    ),
+    "base_delay": _duration("Base of the exponential backoff."),
+    "max_delay": _duration("Cap of the exponential backoff, before the jitter is added."),
+    "additional_delay_window": _duration("The jitter window: each delay gets a uniform draw from it on top."),
+    "response_header": Setting(
+        form=Form.LIST,
+        noun="a header to read a delay from",
+        accepted="a header name, or an ordered list of names and tables {name, unit}",
+        meaning="The response headers that tell a delay; the first that can be read wins.",
+    ),
+    "response_header_delay_unit": Setting(
+        form=Form.WORD,
+        noun="a unit",
+        accepted=", ".join(unit.value for unit in Unit),
+        meaning="Unit of the headers that neither carry one of their own nor have one in the list; seconds.",
+    ),
+    "max_header_delay": _duration("The longest wait that a header may ask for; above it the call stops at once."),
+    "plugin": Setting(
+        form=Form.WORD,
+        noun="the name of a plugin",
+        accepted="the name of an entry point of the group cloudretry.backoff",
+        meaning="The getDelay() plugin of the strategy custom.",
+    ),
+    "plugin_options": Setting(
+        form=Form.TABLE,
+        noun="a table of options",
+        accepted="a table of text, numbers, true, false, lists and tables",
+        meaning="What the plugin is built with; secrets as ${env:NAME} or ${file:PATH}.",
+    ),
+    "time_budget": _duration("Bound on the sum of all waits between the attempts of a call."),
+    "transient_errors": Setting(
+        form=Form.FLAG,
+        noun="a switch",
+        accepted="true, false",
+        meaning="Whether 500, 502, 503, 504 and lost connections are retried too, as far as safe.",
+    ),
+    "transient_retries": _count("How many of the retries may be for transient errors."),
+    "overrides": Setting(
+        form=Form.LIST,
+        noun="a list of overrides",
+        accepted="a list of tables, each with match = {service, operation, region, account} and the settings to change",
+        meaning="Settings for the calls that match; all that match apply in order, the last wins.",
+        overridable=False,
+    ),
+}
+
+DURATIONS: Final = frozenset(name for name, setting in SETTINGS.items() if setting.form is Form.DURATION)
+SPELLINGS: Final = frozenset(SETTINGS) | {f"{name}_ms" for name in DURATIONS}
+"""Every key that an entry may hold."""
+
+
+def setting_of(key: str) -> str:
+    """The setting that a key spells: `base_delay_ms` is base_delay; any other key is itself."""
+    return key.removesuffix("_ms") if key in SPELLINGS and key not in SETTINGS else key
+
+
+OVERRIDABLE: Final = frozenset(key for key in SPELLINGS if SETTINGS[setting_of(key)].overridable)
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """`; did you mean …?` with the closest of `known`, or nothing."""
+    words = sorted(known)
+    close = difflib.get_close_matches(word[:64].lower().replace("-", "_"), words, n=1) or difflib.get_close_matches(
+        word[:64].lower(), words, n=1
+    )
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+def unit_alone(setting: str, number: object) -> str:
+    """What to write instead of a bare number, which has no unit."""
+    return f'; a number alone has no unit: write {setting} = "{number}ms" or {setting}_ms = {number}'
