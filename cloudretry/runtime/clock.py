@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,7 +30,11 @@ class _SystemClock:
     monotonic = staticmethod(time.monotonic)
     wall = staticmethod(time.time)
     sleep = staticmethod(time.sleep)
-    sleep_async = staticmethod(asyncio.sleep)
+
+    async def sleep_async(self, seconds: float) -> None:
+        import asyncio  # a synchronous program never needs it, and it is slow to import
+
+        await asyncio.sleep(seconds)
 
 
 _clock: Clock = _SystemClock()

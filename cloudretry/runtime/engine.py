@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 import logging
 from dataclasses import replace
-from random import Random
-from typing import TYPE_CHECKING
+from random import Random, SystemRandom
+from threading import Lock
+from typing import TYPE_CHECKING, TypeAlias
 
 from cloudretry.core.decision import Ask, Decision, Stop
 from cloudretry.core.events import AttemptFailed, CallEnded
 from cloudretry.core.machine import ANSWERED, RetryMachine
+from cloudretry.errors import ConfigurationError
 from cloudretry.runtime.clock import current_clock
 from cloudretry.strategies.plugin import Plugin, Unusable
 from cloudretry.strategies.registry import build_plugin
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from cloudretry.core.call import Call
     from cloudretry.core.events import Event, Listener
@@ -24,7 +26,9 @@ if TYPE_CHECKING:
     from cloudretry.core.settings import RetrySettings, Settings
     from cloudretry.strategies.plugin import Reply
 
-__all__ = ["Engine"]
+__all__ = ["Bounds", "Engine"]
+
+Bounds: TypeAlias = "Callable[[RetrySettings], RetrySettings]"
 
 logger = logging.getLogger("cloudretry")
 
@@ -39,32 +43,41 @@ class Engine:
     def __init__(self, settings: Settings, *, rng: Random | None = None, listeners: Iterable[Listener] = ()) -> None:
         self.settings = settings
         self.listeners = tuple(listeners)
-        self._rng = rng or Random()
-        self._resolved: dict[Call, RetrySettings] = {}
+        self._rng = rng or SystemRandom()  # has no state, so forked workers don't draw the same delays and return as a crowd
+        self._resolved: dict[tuple[Call, Bounds | None], RetrySettings] = {}
         self._plugins: dict[tuple[str, str], Plugin] = {}
+        self._building = Lock()
+        self._faulty: set[int] = set()
         for entry in settings.providers.values():
             for retry in [entry.retry, *(replace(entry.retry, **override.changes) for override in entry.overrides)]:
-                if retry.strategy == "custom":
+                if retry.strategy == "custom" and retry.plugin is not None:
                     self._plugin(retry)
 
-    def begin(self, call: Call, *, single_attempt: bool = False) -> RetryMachine:
-        """Start a call. `single_attempt`: the caller asked the SDK for no retries, which is honoured."""
-        retry = self._resolved.get(call)
+    def begin(self, call: Call, bounds: Bounds | None = None) -> RetryMachine:
+        """Start a call. `bounds`: a function that narrows the settings, where this kind of client needs it.
+
+        Raises:
+            ConfigurationError: overrides together name a plugin that can't be built. Nothing was sent.
+        """
+        retry = self._resolved.get((call, bounds))
         if retry is None:
-            retry = self._resolved[call] = self.settings.providers[call.provider].for_call(call)
-        if single_attempt:
-            retry = replace(retry, max_retries=0)
+            retry = self.settings.providers[call.provider].for_call(call)
+            if retry.strategy == "custom":
+                self._plugin(retry)
+            if bounds is not None:
+                retry = bounds(retry)
+            self._resolved[call, bounds] = retry
         return RetryMachine(call, retry, started=current_clock().monotonic(), rng=self._rng)
 
     def retried(self, machine: RetryMachine, outcome: Outcome) -> bool:
         """Decide after a failed attempt, and wait. True: the call goes out again now. False: `machine.ended` says why not."""
-        step = machine.record(outcome, current_clock().monotonic())
-        if isinstance(step, Ask):
-            step = _heard(machine, self._plugin(machine.settings).ask(step.context))
-        self.tell(AttemptFailed(machine.call, machine.attempts, outcome, step))
-        if isinstance(step, Stop):
-            return False
         try:
+            step = machine.record(outcome, current_clock().monotonic())
+            if isinstance(step, Ask):
+                step = _heard(machine, self._plugin(machine.settings).ask(step.context))
+            self.tell(AttemptFailed(machine.call, machine.attempts, outcome, step))
+            if isinstance(step, Stop):
+                return False
             current_clock().sleep(step.delay)
         except BaseException:
             self._cancelled(machine)
@@ -73,13 +86,13 @@ class Engine:
 
     async def retried_async(self, machine: RetryMachine, outcome: Outcome) -> bool:
         """The async twin of `retried`; cancelling the task ends the wait at once."""
-        step = machine.record(outcome, current_clock().monotonic())
-        if isinstance(step, Ask):
-            step = _heard(machine, await self._plugin(machine.settings).ask_async(step.context))
-        self.tell(AttemptFailed(machine.call, machine.attempts, outcome, step))
-        if isinstance(step, Stop):
-            return False
         try:
+            step = machine.record(outcome, current_clock().monotonic())
+            if isinstance(step, Ask):
+                step = _heard(machine, await self._plugin(machine.settings).ask_async(step.context))
+            self.tell(AttemptFailed(machine.call, machine.attempts, outcome, step))
+            if isinstance(step, Stop):
+                return False
             await current_clock().sleep_async(step.delay)
         except BaseException:
             self._cancelled(machine)
@@ -92,17 +105,22 @@ class Engine:
         self.tell(AttemptFailed(machine.call, machine.attempts, outcome, None))
 
     def end(self, machine: RetryMachine) -> None:
-        """Tell that the call is over; the adapter says so when the SDK hands the result to the caller."""
+        """Tell, once, that the call is over; the adapter says so when the SDK hands the result to the caller."""
+        if machine.told:  # already cancelled by an exception that the SDK reports as well
+            return
+        machine.told = True
         stop = machine.ended or ANSWERED
         self.tell(CallEnded(machine.call, machine.attempts, machine.outcome, stop, machine.waited))
 
     def tell(self, event: Event) -> None:
-        """Tell every listener; one that raises is told of and never breaks a call."""
+        """Tell every listener; one that raises is logged once and never breaks a call."""
         for listener in self.listeners:
             try:
                 listener(event)
-            except Exception:
-                logger.exception("a listener of cloudretry failed and is passed over: %r", listener)
+            except Exception:  # noqa: PERF203 - each listener is guarded from the others
+                if id(listener) not in self._faulty:
+                    self._faulty.add(id(listener))
+                    logger.exception("a listener of cloudretry failed; the call goes on: %r", listener)
 
     def _cancelled(self, machine: RetryMachine) -> None:
         machine.cancel()
@@ -110,11 +128,13 @@ class Engine:
 
     def _plugin(self, retry: RetrySettings) -> Plugin:
         """The plugin of some settings, built once for each name and options."""
-        name = retry.plugin or ""
-        key = (name, json.dumps(retry.plugin_options, sort_keys=True, default=repr))
-        if key not in self._plugins:
-            self._plugins[key] = build_plugin(name, retry.plugin_options)
-        return self._plugins[key]
+        if retry.plugin is None:
+            raise ConfigurationError("the strategy custom needs plugin, the name of an entry point in cloudretry.backoff")
+        key = (retry.plugin, json.dumps(retry.plugin_options, sort_keys=True, default=repr))
+        with self._building:
+            if key not in self._plugins:
+                self._plugins[key] = build_plugin(retry.plugin, retry.plugin_options)
+            return self._plugins[key]
 
 
 def _heard(machine: RetryMachine, reply: Reply) -> Decision:

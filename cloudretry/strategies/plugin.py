@@ -9,12 +9,12 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from enum import Enum
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Final, Union
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from cloudretry.core.context import BackoffContext
 
-__all__ = ["Plugin", "Reply", "Unusable"]
+__all__ = ["Plugin", "Reply", "Unusable", "get_delay_of"]
 
 logger = logging.getLogger("cloudretry")
 
@@ -27,7 +27,7 @@ class Unusable(Enum):
     UNUSABLE = "unusable"
 
 
-Reply = Union[float, None, Unusable]
+Reply = float | None | Unusable
 """Seconds to wait; None to stop; UNUSABLE to fall back."""
 
 
@@ -39,6 +39,11 @@ class Plugin:
         self.distribution = distribution
         self._get_delay = get_delay
         self._warned: set[str] = set()
+
+    @property
+    def is_async(self) -> bool:
+        """Whether getDelay() is an `async def`."""
+        return inspect.iscoroutinefunction(self._get_delay)
 
     def ask(self, context: BackoffContext) -> Reply:
         """The reply for a call of a synchronous client."""
@@ -83,6 +88,12 @@ class Plugin:
             logger.warning("getDelay() of plugin %r (from %s) %s", self.name, self.distribution, what)
 
 
+def get_delay_of(strategy: object) -> Callable[[BackoffContext], Any] | None:
+    """The getDelay() of a strategy, or its get_delay(); None if it has neither."""
+    method = getattr(strategy, "getDelay", None) or getattr(strategy, "get_delay", None)
+    return method if callable(method) else None
+
+
 def _milliseconds(reply: object) -> float | None:
     """A finite number of milliseconds (negative ones too), or None."""
     if isinstance(reply, timedelta):
@@ -91,7 +102,7 @@ def _milliseconds(reply: object) -> float | None:
         return None
     try:
         number = float(reply)
-    except (OverflowError, ValueError):
+    except Exception:  # noqa: BLE001 - a huge int, or a number class of somebody's own making
         return None
     return number if math.isfinite(number) else None
 
