@@ -1,0 +1,73 @@
+"""The ground truth against a patient listing, and that it is large enough to be throttled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from cloudretry.simcloud import SimulatedAws
+
+pytestmark = pytest.mark.wire
+
+Resource = tuple[str, str, str, str]
+
+
+def pages(client: Any, operation: str, key: str, **parameters: Any) -> Iterator[Any]:
+    for page in client.get_paginator(operation).paginate(**parameters):
+        yield from page[key]
+
+
+def regional(aws: SimulatedAws, connect: Any, account: str, region: str) -> Iterator[tuple[str, str]]:
+    ec2, functions, rds = (connect(aws, service, account=account, region=region) for service in ("ec2", "lambda", "rds"))
+    for reservation in pages(ec2, "describe_instances", "Reservations", MaxResults=50):
+        yield from (("ec2:instance", instance["InstanceId"]) for instance in reservation["Instances"])
+    yield from (("ec2:volume", each["VolumeId"]) for each in pages(ec2, "describe_volumes", "Volumes", MaxResults=100))
+    yield from (("ec2:security-group", g["GroupId"]) for g in pages(ec2, "describe_security_groups", "SecurityGroups"))
+    yield from (("ec2:vpc", each["VpcId"]) for each in pages(ec2, "describe_vpcs", "Vpcs"))
+    yield from (("ec2:subnet", each["SubnetId"]) for each in pages(ec2, "describe_subnets", "Subnets"))
+    yield from (("lambda:function", f["FunctionName"]) for f in pages(functions, "list_functions", "Functions"))
+    yield from (("rds:db", db["DBInstanceIdentifier"]) for db in pages(rds, "describe_db_instances", "DBInstances"))
+
+
+def everything(aws: SimulatedAws, connect: Any) -> Iterator[Resource]:
+    for account in aws.accounts:
+        iam, s3 = (connect(aws, service, account=account) for service in ("iam", "s3"))
+        yield from ((account, "global", "iam:role", role["RoleName"]) for role in pages(iam, "list_roles", "Roles"))
+        yield from ((account, "global", "iam:user", user["UserName"]) for user in pages(iam, "list_users", "Users"))
+        for bucket in pages(s3, "list_buckets", "Buckets"):
+            location = s3.get_bucket_location(Bucket=bucket["Name"])["LocationConstraint"]
+            yield account, location or "us-east-1", "s3:bucket", bucket["Name"]
+        for region in aws.regions:
+            yield from ((account, region, *item) for item in regional(aws, connect, account, region))
+
+
+def test_a_patient_listing_finds_exactly_the_ground_truth(aws: SimulatedAws, connect: Any) -> None:
+    found = list(everything(aws, connect))
+    assert len(found) == len(set(found))
+    assert set(found) == aws.resources
+    assert len({kind for _, _, kind, _ in found}) == 10
+
+
+def test_asking_for_details_of_each_exceeds_the_buckets(aws: SimulatedAws) -> None:
+    functions = [r for r in aws.resources if r[2] == "lambda:function" and r[0] == aws.accounts[0]]
+    instances = [r for r in aws.resources if r[2] == "ec2:instance" and r[0] == aws.accounts[0]]
+    busiest = max(aws.regions, key=lambda region: sum(r[1] == region for r in instances))
+    assert sum(r[1] == busiest for r in instances) > 100
+    assert sum(r[1] == busiest for r in functions) > 15
+
+
+def test_details_are_there(aws: SimulatedAws, connect: Any) -> None:
+    account = aws.accounts[0]
+    iam, functions = connect(aws, "iam"), connect(aws, "lambda")
+    attached = [
+        len(iam.list_attached_role_policies(RoleName=name)["AttachedPolicies"])
+        for owner, _, kind, name in sorted(aws.resources)
+        if kind == "iam:role" and owner == account
+    ]
+    assert {0, 1, 2, 3} == set(attached)
+    function = functions.list_functions()["Functions"][0]
+    assert functions.get_function_configuration(FunctionName=function["FunctionName"])["Runtime"] == "python3.13"
+    assert functions.list_tags(Resource=function["FunctionArn"])["Tags"].keys() == {"team"}
