@@ -97,7 +97,7 @@ class AwsApiCommand:
         self.report = Report()
         self._engine = Engine(self.configuration.settings, listeners=[self.report])
         self._given = session
-        self._session: boto3.Session = _session(session)
+        self._session = self._own_session(session) if session is None or callable(session) else session
         self._clients: dict[tuple[str, str | None], BaseClient] = {}
         self._lock = Lock()
 
@@ -139,11 +139,24 @@ class AwsApiCommand:
         self.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if self._given is not None and not _importable(self._given):
+        if self._given is not None and not callable(self._given):
             raise CloudRetryError(
                 "a command with a live session can't be pickled; give it an importable function that makes one"
             )
         return _rebuild, (self._given, self.account, self.configuration)
+
+    def _own_session(self, factory: Callable[[], boto3.Session] | None) -> boto3.Session:
+        """A session that nobody else uses is hooked whole, so that the clients inside its credential providers are too."""
+        try:
+            from boto3 import Session
+
+            from cloudretry.aws.attach import attach_any
+        except ImportError:
+            raise MissingExtra("aws") from None
+        session = (factory or Session)()
+        if not _disabled():
+            attach_any(session, self._engine, account=self.account)
+        return session
 
     def _kept(self, service_name: str, region_name: str | None) -> Any:
         with self._lock:
@@ -163,26 +176,12 @@ class AwsApiCommand:
         return made
 
 
-def _session(given: boto3.Session | Callable[[], boto3.Session] | None) -> boto3.Session:
-    try:
-        import boto3
-    except ImportError:
-        raise MissingExtra("aws") from None
-    if given is None:
-        return boto3.Session()
-    return given if isinstance(given, boto3.Session) else given()
-
-
 def _copied(config: Config) -> Config:
     """A copy whose retries botocore may change: it rewrites the caller's own mapping otherwise."""
     twin = copy.copy(config)
     if getattr(twin, "retries", None):
         twin.retries = dict(twin.retries)  # type: ignore[attr-defined]  # Config's options are set by name
     return twin
-
-
-def _importable(factory: object) -> bool:
-    return callable(factory) and hasattr(factory, "__qualname__")
 
 
 def _rebuild(session: Any, account: str | None, configuration: Configuration) -> AwsApiCommand:

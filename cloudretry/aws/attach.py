@@ -6,12 +6,14 @@ while other threads use the client can leave a stale list behind. What changes l
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from botocore.client import BaseClient
 from botocore.session import Session as CoreSession
 
 from cloudretry.aws.hook import ClientHook
+from cloudretry.core.settings import for_credentials
 
 if TYPE_CHECKING:
     from cloudretry.runtime.engine import Engine
@@ -77,6 +79,26 @@ class _SessionHook:
         class Hooked:
             def __init__(self, *args: Any, **kwargs: Any) -> None:
                 super().__init__(*args, **kwargs)
-                attach_any(self, holder.engine, account=holder.account)
+                holder.attach(self)
 
         base_classes.insert(0, Hooked)
+
+    def attach(self, client: Any) -> None:
+        bounds = for_credentials if _is_for_credentials() else None
+        setattr(client, _HOOK, ClientHook.on(client, self.engine, account=None if bounds else self.account, bounds=bounds))
+
+
+_CREDENTIAL_MODULES: Final = frozenset({"botocore.credentials", "botocore.tokens"})
+_DEEPEST_FRAME: Final = 40
+
+
+def _is_for_credentials() -> bool:
+    """Whether botocore makes the client now in order to fetch credentials: nothing in the client itself tells."""
+    frame = sys._getframe(1)  # noqa: SLF001 - the cheap way to one's callers
+    for _ in range(_DEEPEST_FRAME):
+        if frame.f_globals.get("__name__") in _CREDENTIAL_MODULES:
+            return True
+        if frame.f_back is None:
+            return False
+        frame = frame.f_back
+    return False

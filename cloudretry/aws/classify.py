@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from botocore import exceptions as sdk
+from botocore.parsers import ResponseParserError
 
+from cloudretry.aws.causes import causes_of
 from cloudretry.aws.codes import is_throttle, is_transient, normalised
+from cloudretry.aws.repair import expects_json, is_page
+from cloudretry.aws.transport import host_of
+from cloudretry.core.decision import StopReason
 from cloudretry.core.headers import Headers
 from cloudretry.core.outcome import Kind, Outcome, Phase
 from cloudretry.core.replayable import AWS_READS
+from cloudretry.runtime.clock import current_clock
+from cloudretry.runtime.reach import REACH
 
 if TYPE_CHECKING:
     from botocore.awsrequest import AWSResponse
     from botocore.model import OperationModel
 
-__all__ = ["classify_error", "classify_response", "corrupt"]
+__all__ = ["outcome_of"]
 
 _ERROR_STATUS: Final = 400
 _NAME_RESOLUTION: Final = frozenset({"NameResolutionError", "gaierror"})
@@ -27,17 +33,30 @@ _CERTIFICATE: Final = frozenset({"SSLCertVerificationError", "CertificateError"}
 _BY_CLASS: Final[tuple[tuple[tuple[type[Exception], ...], tuple[Kind, Phase]], ...]] = (
     ((sdk.EndpointConnectionError, sdk.ConnectTimeoutError), (Kind.NOT_SENT, Phase.CONNECT)),
     ((sdk.ReadTimeoutError, sdk.ConnectionClosedError), (Kind.TRANSIENT, Phase.WAIT)),
-    ((sdk.ResponseStreamingError,), (Kind.TRANSIENT, Phase.BODY)),
+    ((sdk.ResponseStreamingError, sdk.IncompleteReadError), (Kind.TRANSIENT, Phase.BODY)),
     ((sdk.ConnectionError, sdk.HTTPClientError), (Kind.TRANSIENT, Phase.SEND)),
 )
 """The first that fits; an exception that is none of these did not come from the network."""
 _TUNNEL: Final = re.compile(r"Tunnel connection failed: (\d{3})")
 
 
-def classify_response(http: AWSResponse, parsed: dict[str, Any], operation: OperationModel, wall: float) -> Outcome | None:
-    """What an error response came to; None for an answer."""
-    if http.status_code < _ERROR_STATUS:
+def outcome_of(
+    response: tuple[AWSResponse, dict[str, Any]] | None, operation: OperationModel, error: Exception | None
+) -> Outcome | None:
+    """What an attempt came to, from the arguments of botocore's `needs-retry`; None: the provider answered."""
+    if error is not None:
+        return _of_error(error)
+    if response is None:
         return None
+    http, parsed = response
+    if http.status_code >= _ERROR_STATUS:
+        return _of_response(http, parsed, operation)
+    if operation.has_streaming_output or operation.has_event_stream_output:
+        return None  # reading the body is the caller's
+    return _damaged(http, operation)
+
+
+def _of_response(http: AWSResponse, parsed: dict[str, Any], operation: OperationModel) -> Outcome:
     error = parsed.get("Error") or {}
     code = normalised(error.get("Code"))
     return Outcome(
@@ -47,7 +66,7 @@ def classify_response(http: AWSResponse, parsed: dict[str, Any], operation: Oper
         message=error.get("Message"),
         request_id=(parsed.get("ResponseMetadata") or {}).get("RequestId"),
         headers=Headers(http.headers),
-        wall=wall,
+        wall=current_clock().wall(),
     )
 
 
@@ -64,7 +83,22 @@ def _throttling_trait(code: str | None, operation: OperationModel) -> bool:
     return bool(retryable and retryable.get("throttling"))
 
 
-def corrupt(http: AWSResponse, wall: float) -> Outcome | None:
+def _damaged(http: AWSResponse, operation: OperationModel) -> Outcome | None:
+    """A successful answer that is none: botocore would hand it to the caller as data."""
+    error = _checksum_error(http) or (_page_error(http) if is_page(http) and expects_json(operation) else None)
+    if error is None:
+        return None
+    return Outcome(
+        kind=Kind.TRANSIENT,
+        phase=Phase.BODY,
+        status=http.status_code,
+        code=type(error).__name__,
+        exception=error,
+        wall=current_clock().wall(),
+    )
+
+
+def _checksum_error(http: AWSResponse) -> sdk.ChecksumError | None:
     """DynamoDB sends a checksum of each body; botocore's own check of it sits in the handler that we replace."""
     expected = http.headers.get("x-amz-crc32")
     if expected is None or not expected.isdigit():
@@ -72,24 +106,37 @@ def corrupt(http: AWSResponse, wall: float) -> Outcome | None:
     actual = zlib.crc32(http.content) & 0xFFFFFFFF
     if int(expected) == actual:
         return None
-    error = sdk.ChecksumError(checksum_type="crc32", expected_checksum=expected, actual_checksum=str(actual))
-    return Outcome(
-        kind=Kind.TRANSIENT, phase=Phase.BODY, status=http.status_code, code="ChecksumError", exception=error, wall=wall
-    )
+    return sdk.ChecksumError(checksum_type="crc32", expected_checksum=expected, actual_checksum=str(actual))
 
 
-def classify_error(error: Exception, wall: float) -> Outcome:
+def _page_error(http: AWSResponse) -> ResponseParserError:
+    return ResponseParserError(f"an HTML page where a JSON document was due (status {http.status_code})")
+
+
+def _of_error(error: Exception) -> Outcome:
     """What an attempt without a response came to.
 
     An exception's class can't tell for certain how far the request came, so what is not surely "nothing written" counts
     as perhaps seen by the server.
     """
     kind, phase = _how_far(error)
-    return Outcome(kind=kind, phase=phase, code=type(error).__name__, exception=error, wall=wall)
+    return Outcome(
+        kind=kind,
+        phase=phase,
+        code=type(error).__name__,
+        exception=error,
+        stop=StopReason.UNREACHABLE if kind is Kind.NOT_SENT and _is_unreachable(error) else None,
+        wall=current_clock().wall(),
+    )
+
+
+def _is_unreachable(error: Exception) -> bool:
+    url = (getattr(error, "kwargs", None) or {}).get("endpoint_url") or ""
+    return REACH.is_unreachable(host_of(url), current_clock().monotonic())
 
 
 def _how_far(error: Exception) -> tuple[Kind, Phase]:
-    causes = {type(cause).__name__ for cause in _chain(error)}
+    causes = {type(cause).__name__ for cause in causes_of(error)}
     if causes & _CERTIFICATE:
         return Kind.FATAL, Phase.TLS
     if isinstance(error, sdk.ProxyConnectionError):
@@ -106,19 +153,3 @@ def _at_the_proxy(error: Exception, causes: set[str]) -> tuple[Kind, Phase]:
     if refused is None:
         return Kind.TRANSIENT, Phase.SEND
     return (Kind.FATAL if int(refused[1]) < 500 else Kind.NOT_SENT), Phase.PROXY_HANDSHAKE  # noqa: PLR2004 - HTTP's border
-
-
-def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """The error and what it came from: botocore keeps the cause in `kwargs`, urllib3 in `reason` or among the arguments."""
-    seen: list[BaseException] = []
-    waiting = [error]
-    while waiting:
-        current = waiting.pop()
-        if current is None or any(current is known for known in seen):
-            continue
-        seen.append(current)
-        yield current
-        kwargs = getattr(current, "kwargs", None)
-        linked = [current.__cause__, current.__context__, getattr(current, "reason", None), *current.args]
-        linked.append(kwargs.get("error") if isinstance(kwargs, dict) else None)
-        waiting.extend(item for item in linked if isinstance(item, BaseException))

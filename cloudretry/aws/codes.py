@@ -45,16 +45,19 @@ LOOKS_LIKE_A_THROTTLE: Final = re.compile(
 
 QUOTAS: Final = frozenset(
     {
+        "CapacityDecreaseRequestLimitExceeded",  # load balancers: so many in a day
+        "ConcurrentModification",  # a conflict between two writers, not a rate
         "ConcurrentResourcesLimitExceeded",  # CloudFormation: too many stacks in work
+        "CustomMetadataLimitExceeded",  # WorkDocs
         "ResourceLimitExceeded",
-        "ResourceLimitExceededException",
-        "ServiceQuotaExceededException",
+        "ResourceQuotaExceeded",
+        "ServiceQuotaExceeded",
         "TooManyLabels",  # WorkDocs
         "TooManySubscriptions",  # WorkDocs
-        "VolumeModificationRateExceeded",  # EC2: a volume may be changed once in six hours
+        "VolumeModificationRateExceeded",  # so many in a day
     }
 )
-"""Answered with 429 or named like a throttle, but waiting does not help: a quota is used up."""
+"""Answered with 429 or named like a throttle, but waiting does not help. Written here without the ending "Exception"."""
 
 QUOTA_UNLESS_READING: Final = frozenset({"LimitExceeded", "LimitExceededException"})
 """A quota where something is made, a throttle where something is read (Kinesis DescribeStream; boto/botocore#1605)."""
@@ -82,13 +85,13 @@ def normalised(code: str | None) -> str | None:
     """The bare code: without a shape's namespace, a trailing URL, or the prefix of old query services."""
     if not code:
         return None
-    bare = code.rpartition("#")[2].partition(":")[0]
+    bare = code.partition(":")[0].rpartition("#")[2]
     return re.sub(r"^(Client|Server)\.", "", bare) or None
 
 
 def is_throttle(code: str | None, status: int, *, reading: bool, trait: bool) -> bool:
     """Whether an error is a throttle. `trait`: the service model marks the error as throttling."""
-    if code in QUOTAS:
+    if code is not None and code.removesuffix("Exception") in QUOTAS:
         return False
     if code in QUOTA_UNLESS_READING:
         return reading

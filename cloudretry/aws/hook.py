@@ -6,23 +6,24 @@ import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from cloudretry.aws.carry import put_on_error, put_on_response
-from cloudretry.aws.classify import classify_error, classify_response, corrupt
+from cloudretry.aws.classify import outcome_of
+from cloudretry.aws.repair import QUERY_PROTOCOLS, protocol_of, readable_error
+from cloudretry.aws.seats import Seats, remove_limiter
+from cloudretry.aws.transport import put_before
 from cloudretry.core.call import Call
 from cloudretry.core.decision import StopReason
 from cloudretry.core.outcome import Kind, Outcome
 from cloudretry.core.replayable import aws_replayable
+from cloudretry.core.settings import single_attempt
 from cloudretry.runtime.clock import current_clock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from botocore.awsrequest import AWSRequest, AWSResponse
     from botocore.client import BaseClient
-    from botocore.hooks import BaseEventHooks
     from botocore.model import OperationModel
 
     from cloudretry.core.machine import RetryMachine
-    from cloudretry.runtime.engine import Engine
+    from cloudretry.runtime.engine import Bounds, Engine
 
 __all__ = ["ClientHook"]
 
@@ -39,7 +40,7 @@ class ClientHook:
     Thread-safe; `engine` may be replaced at any time and holds for calls that begin later.
     """
 
-    def __init__(self, client: BaseClient, engine: Engine, *, account: str | None = None) -> None:
+    def __init__(self, client: BaseClient, engine: Engine, *, account: str | None, bounds: Bounds | None) -> None:
         self.engine = engine
         self._service_model = client.meta.service_model
         self._service = client.meta.service_model.service_id.hyphenize()
@@ -47,24 +48,39 @@ class ClientHook:
         self._host = client.meta.endpoint_url.partition("://")[2].partition("/")[0]
         self._credentials = client._request_signer._credentials  # type: ignore[attr-defined]  # noqa: SLF001 - there is no public way
         self._account: str | object | None = account or _UNKNOWN
-        self._single_attempt = _explicit_attempts(client) == 1
+        self._bounds = single_attempt if _explicit_attempts(client) == 1 else bounds
         self._calls: dict[str, Call] = {}
 
     @classmethod
-    def on(cls, client: BaseClient, engine: Engine, *, account: str | None = None) -> ClientHook:
-        """Make a hook and let it take the generic retry handler's seat, under its id; in observe mode, sit beside it."""
-        hook = cls(client, engine, account=account)
-        events, service = client.meta.events, hook._service
+    def on(cls, client: BaseClient, engine: Engine, *, account: str | None = None, bounds: Bounds | None = None) -> ClientHook:
+        """Make a hook and let it take the generic retry handler's seat, under its id; in observe mode, sit beside it.
+
+        `bounds` narrows the settings of each call, for clients inside credential providers.
+        """
+        hook = cls(client, engine, account=account, bounds=bounds)
         if engine.settings.providers["aws"].mode == "observe":
-            _take_seat(events, f"request-created.{service}", hook.observed_request_created, f"cloudretry-begin-{service}")
-            _take_seat(events, f"needs-retry.{service}", hook.observed_needs_retry, f"cloudretry-observe-{service}")
+            hook._sit_beside(client)
         else:
-            _take_seat(events, f"request-created.{service}", hook.request_created, f"seed-max-attempts-{service}")
-            _take_seat(events, f"needs-retry.{service}", hook.needs_retry, f"retry-config-{service}")
-            _report_explicit(client)
-        _take_seat(events, f"after-call.{service}", hook.after_call, f"cloudretry-end-{service}")
-        _take_seat(events, f"after-call-error.{service}", hook.after_call_error, f"cloudretry-error-{service}")
+            hook._take_over(client)
+        seat = Seats(client)
+        seat.take("after-call", hook.after_call, "cloudretry-end")
+        seat.take("after-call-error", hook.after_call_error, "cloudretry-error")
         return hook
+
+    def _sit_beside(self, client: BaseClient) -> None:
+        seats = Seats(client)
+        seats.take("request-created", self.observed_request_created, "cloudretry-begin")
+        seats.take("needs-retry", self.observed_needs_retry, "cloudretry-observe")
+
+    def _take_over(self, client: BaseClient) -> None:
+        seats = Seats(client)
+        seats.take("request-created", self.request_created, "seed-max-attempts")
+        seats.take("needs-retry", self.needs_retry, "retry-config")
+        if protocol_of(self._service_model) in QUERY_PROTOCOLS:
+            seats.take("before-parse", readable_error, "cloudretry-readable")
+        put_before(client)
+        remove_limiter(client)
+        _report_explicit(client)
 
     def request_created(self, request: AWSRequest, operation_name: str, **_: object) -> None:
         """Begin a call with its first attempt, and tell the server truly how many there may be."""
@@ -87,7 +103,7 @@ class ClientHook:
     ) -> float | None:
         """0.0 after having waited: send again now. None: no. Any other value means something else to some botocore."""
         machine = self._machine(request_dict["context"], operation.name)
-        outcome = self._outcome(response, operation, caught_exception)
+        outcome = outcome_of(response, operation, caught_exception)
         if outcome is None:
             machine.answered()
             return None
@@ -108,7 +124,7 @@ class ClientHook:
     ) -> None:
         """Record the attempt; botocore's own handler decides."""
         machine = self._machine(request_dict["context"], operation.name)
-        outcome = self._outcome(response, operation, caught_exception)
+        outcome = outcome_of(response, operation, caught_exception)
         if outcome is None:
             machine.answered()
         else:
@@ -138,25 +154,11 @@ class ClientHook:
         put_on_error(exception, machine.history())
         self.engine.end(machine)
 
-    def _outcome(
-        self, response: tuple[AWSResponse, dict[str, Any]] | None, operation: OperationModel, error: Exception | None
-    ) -> Outcome | None:
-        """None: the provider answered."""
-        if error is not None:
-            return classify_error(error, current_clock().wall())
-        if response is None:
-            return None
-        http, parsed = response
-        if http.status_code < 400 and "x-amz-crc32" not in http.headers:  # noqa: PLR2004 - most calls end here
-            return None
-        wall = current_clock().wall()
-        return classify_response(http, parsed, operation, wall) or corrupt(http, wall)
-
     def _machine(self, context: dict[str, Any], operation_name: str) -> RetryMachine:
         machine: RetryMachine | None = context.get(_KEY)
         if machine is None:
             call = self._calls.get(operation_name) or self._call(operation_name)
-            machine = context[_KEY] = self.engine.begin(call, single_attempt=self._single_attempt)
+            machine = context[_KEY] = self.engine.begin(call, self._bounds)
         return machine
 
     def _call(self, operation_name: str) -> Call:
@@ -188,12 +190,6 @@ class ClientHook:
                 return None
             self._account = getattr(frozen, "account_id", None)
         return self._account  # type: ignore[return-value]  # no longer _UNKNOWN
-
-
-def _take_seat(events: BaseEventHooks, event: str, handler: Callable[..., Any], seat: str) -> None:
-    """Put a handler under an id in whose place another may already be; a later registration under it does nothing."""
-    events.unregister(event, unique_id=seat)
-    events.register(event, handler, unique_id=seat)
 
 
 def _rewindable(body: object) -> bool:

@@ -1,0 +1,56 @@
+"""Answers that botocore can't read or reads wrongly, made into what they are."""
+
+from __future__ import annotations
+
+from http.client import responses
+from typing import TYPE_CHECKING, Any, Final
+from xml.etree import ElementTree as ET
+
+if TYPE_CHECKING:
+    from botocore.awsrequest import AWSResponse
+    from botocore.model import OperationModel, ServiceModel
+
+__all__ = ["QUERY_PROTOCOLS", "expects_json", "is_page", "protocol_of", "readable_error"]
+
+QUERY_PROTOCOLS: Final = {
+    "query": "<ErrorResponse><Error><Code>{0}</Code><Message>{1}</Message></Error></ErrorResponse>",
+    "ec2": "<Response><Errors><Error><Code>{0}</Code><Message>{1}</Message></Error></Errors></Response>",
+}
+"""The protocols whose parser raises for an error body that is no XML, so that no retry handler is ever asked."""
+
+_JSON_PROTOCOLS: Final = frozenset({"json", "rest-json", "smithy-rpc-v2-cbor"})
+_ERROR_STATUS: Final = 300
+
+
+def protocol_of(service: ServiceModel) -> str:
+    """The protocol that botocore speaks with a service; older ones know one alone."""
+    return getattr(service, "resolved_protocol", None) or service.protocol
+
+
+def readable_error(operation_model: OperationModel, response_dict: dict[str, Any], **_: object) -> None:
+    """A `before-parse` handler: a proxy's page or an empty body becomes an error document with the status as its code."""
+    status = response_dict["status_code"]
+    if status < _ERROR_STATUS or _is_xml(response_dict["body"]):
+        return
+    form = QUERY_PROTOCOLS[protocol_of(operation_model.service_model)]
+    response_dict["body"] = form.format(status, responses.get(status, "")).encode()
+
+
+def _is_xml(body: bytes) -> bool:
+    try:
+        ET.fromstring(body)  # noqa: S314 - botocore's own parser reads the same bytes next
+    except ET.ParseError:
+        return False
+    return True
+
+
+def expects_json(operation: OperationModel) -> bool:
+    """Whether an answer's body is a JSON document, and not a payload of the user's."""
+    shape = operation.output_shape
+    payload = shape.serialization.get("payload") if shape is not None else None
+    return protocol_of(operation.service_model) in _JSON_PROTOCOLS and payload is None and not operation.has_streaming_output
+
+
+def is_page(http: AWSResponse) -> bool:
+    """Whether a body is somebody's HTML page (a captive portal, a proxy), which the JSON parser takes for an empty answer."""
+    return http.content[:256].lstrip()[:1] == b"<"
