@@ -17,12 +17,14 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import boto3
 import botocore
 
 import cloudretry
+from cloudretry.aws.transport import Transport
 
 PIECES_ROUNDS = 20_000
 PAIRED_ROUNDS = 3_000
@@ -73,7 +75,7 @@ def captured(hooked: Any) -> tuple[Any, dict[str, dict[str, Any]]]:
         seen[_name] = kwargs
 
     events = hooked.meta.events
-    for name in ("request-created", "needs-retry", "after-call"):
+    for name in ("request-created", "before-send", "needs-retry", "after-call"):
         events.register_first(f"{name}.sts", functools.partial(keep, name))
     hooked.get_caller_identity()
     return vars(hooked)["_cloudretry"], seen
@@ -98,9 +100,12 @@ def pieces(hooked: Any) -> dict[str, float]:
         context.pop("cloudretry", None)
         hook.request_created(**seen["request-created"])
 
+    request, (answer, _) = seen["before-send"]["request"], seen["needs-retry"]["response"]
+    transport = Transport(SimpleNamespace(send=lambda _: answer))
     forget = microseconds(lambda: context.pop("nothing", None), PIECES_ROUNDS)
     return {
         "request-created: begin the call": microseconds(begin, PIECES_ROUNDS) - forget,
+        "transport: check host and length": microseconds(lambda: transport.send(request), PIECES_ROUNDS),
         "needs-retry: see the answer": microseconds(lambda: hook.needs_retry(**seen["needs-retry"]), PIECES_ROUNDS),
         "after-call: count it": microseconds(lambda: hook.after_call(**seen["after-call"]), PIECES_ROUNDS),
     }
