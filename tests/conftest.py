@@ -57,6 +57,10 @@ class Request:
     body: bytes
 
 
+class _Server(ThreadingHTTPServer):
+    request_queue_size = 128  # with the default of 5, many clients at once are refused
+
+
 class LoopbackServer:
     """Gives the answers of a script in order, the last one for ever; `requests` holds all that arrived."""
 
@@ -91,7 +95,7 @@ class LoopbackServer:
             def log_message(self, *_: Any) -> None:
                 pass
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server = _Server(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_port}"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
 

@@ -29,11 +29,12 @@ __all__ = ["outcome_of"]
 _ERROR_STATUS: Final = 400
 _NAME_RESOLUTION: Final = frozenset({"NameResolutionError", "gaierror"})
 _BEFORE_THE_PROXY: Final = frozenset({"NewConnectionError", "NameResolutionError", "ConnectTimeoutError"})
+_CUT: Final = frozenset({"IncompleteRead", "IncompleteReadError"})
 _CERTIFICATE: Final = frozenset({"SSLCertVerificationError", "CertificateError"})
 _BY_CLASS: Final[tuple[tuple[tuple[type[Exception], ...], tuple[Kind, Phase]], ...]] = (
     ((sdk.EndpointConnectionError, sdk.ConnectTimeoutError), (Kind.NOT_SENT, Phase.CONNECT)),
     ((sdk.ReadTimeoutError, sdk.ConnectionClosedError), (Kind.TRANSIENT, Phase.WAIT)),
-    ((sdk.ResponseStreamingError, sdk.IncompleteReadError), (Kind.TRANSIENT, Phase.BODY)),
+    ((sdk.ResponseStreamingError,), (Kind.TRANSIENT, Phase.BODY)),
     ((sdk.ConnectionError, sdk.HTTPClientError), (Kind.TRANSIENT, Phase.SEND)),
 )
 """The first that fits; an exception that is none of these did not come from the network."""
@@ -139,6 +140,8 @@ def _how_far(error: Exception) -> tuple[Kind, Phase]:
     causes = {type(cause).__name__ for cause in causes_of(error)}
     if causes & _CERTIFICATE:
         return Kind.FATAL, Phase.TLS
+    if causes & _CUT:
+        return Kind.TRANSIENT, Phase.BODY
     if isinstance(error, sdk.ProxyConnectionError):
         return _at_the_proxy(error, causes)
     if isinstance(error, sdk.EndpointConnectionError) and causes & _NAME_RESOLUTION:

@@ -23,6 +23,7 @@ from cloudretry import AwsApiCommand, Report, attach, history
 pytestmark = pytest.mark.wire
 
 Make = Callable[..., Any]
+PATIENT = {"max_retries": 100, "time_budget": "24h"}  # which thread meets the throttles is chance
 
 
 def regions_signed_for(server: Any) -> list[str]:
@@ -259,7 +260,7 @@ def test_clients_leave_nothing_behind() -> None:
 
 def test_fifty_threads_make_clients_of_one_session(serve: Make, throttle: Make, answer: Make, clock: Any) -> None:
     server = serve(*[throttle("sts")] * 50, answer("sts"))
-    session: Any = attach(boto3.Session(region_name="eu-west-1"), configuration={"aws": {"max_retries": 60}})
+    session: Any = attach(boto3.Session(region_name="eu-west-1"), configuration={"aws": PATIENT})
 
     def account(_: int) -> str:
         return str(session.client("sts", endpoint_url=server.url).get_caller_identity()["Account"])

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError, IncompleteReadError
+from botocore.exceptions import ClientError, ConnectionClosedError, IncompleteReadError
 from botocore.parsers import ResponseParserError
 
 from cloudretry import history
@@ -72,7 +72,7 @@ def test_a_cut_answer_is_a_failed_read(service: str, serve: Make, hooked: Make, 
     assert getattr(hooked(service, server), CALLS[service])()["ResponseMetadata"]["RetryAttempts"] == 1
     assert len(server.requests) == 2
     server = serve(cut)
-    with pytest.raises(IncompleteReadError) as caught:
+    with pytest.raises((IncompleteReadError, ConnectionClosedError)) as caught:  # an older botocore lets urllib3 notice
         getattr(hooked(service, server), CALLS[service])()
     assert len(server.requests) == 4
     told = history(caught.value)

@@ -23,7 +23,7 @@ def test_twenty_threads_on_one_client_get_their_answers(
     serve: Make, hooked: Make, throttle: Make, answer: Make, clock: Any
 ) -> None:
     server = serve(*[throttle("sts")] * 50, answer("sts"))
-    client = hooked("sts", server, {"max_retries": 60}, max_pool_connections=20)
+    client = hooked("sts", server, {"max_retries": 100, "time_budget": "24h"}, max_pool_connections=20)
     with ThreadPoolExecutor(20) as pool:
         answers = list(pool.map(lambda _: client.get_caller_identity()["Account"], range(40)))
     assert answers == ["111122223333"] * 40

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import subprocess
 import sys
@@ -121,7 +122,7 @@ def test_compiled_settings_do_not_depend_on_the_hash_seed() -> None:
     command += "print(Settings(providers={'aws': ProviderSettings(retry=retry)}).to_json())"
     outputs = {
         subprocess.run(  # our own interpreter
-            [sys.executable, "-c", command], env={"PYTHONHASHSEED": seed}, capture_output=True, check=True
+            [sys.executable, "-c", command], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True
         ).stdout
         for seed in ("1", "2", "3")
     }
