@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    import ssl
+
     from typing_extensions import Self
 
 _FOREIGN = ("AWS_", "CLOUDRETRY", "BOTO", "AZURE_")
@@ -41,12 +43,13 @@ def own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @dataclass(frozen=True)
 class Answer:
-    """What the server says: a whole response, or the end of the connection (`reset`) where a response was due."""
+    """What the server says: a whole response, or the end of the connection (`reset`) or silence where one was due."""
 
     status: int = 200
     body: bytes = b""
     headers: dict[str, str] = field(default_factory=dict)
     reset: bool = False
+    silent: bool = False
 
 
 @dataclass(frozen=True)
@@ -64,10 +67,11 @@ class _Server(ThreadingHTTPServer):
 class LoopbackServer:
     """Gives the answers of a script in order, the last one for ever; `requests` holds all that arrived."""
 
-    def __init__(self, script: list[Answer]) -> None:
+    def __init__(self, script: list[Answer], *, tls: ssl.SSLContext | None = None) -> None:
         self.requests: list[Request] = []
         self._script = script
         self._lock = threading.Lock()
+        self._ended = threading.Event()
         owner = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -79,8 +83,9 @@ class LoopbackServer:
                 chunked = self.headers.get("Transfer-Encoding", "") == "chunked"
                 body = _chunks(self.rfile) if chunked else self.rfile.read(length)
                 answer = owner._next(Request(self.command, self.path, dict(self.headers.items()), body))
-                if answer.reset:
+                if answer.reset or answer.silent:
                     self.close_connection = True
+                    owner._ended.wait(30 if answer.silent else 0)
                     return
                 self.send_response_only(answer.status)
                 for name, value in {"Content-Length": str(len(answer.body)), **answer.headers}.items():
@@ -90,13 +95,15 @@ class LoopbackServer:
                     self.wfile.write(answer.body)
                 self.wfile.flush()
 
-            do_GET = do_POST = do_PUT = do_HEAD = do_DELETE = _answer  # noqa: N815 - names of the base class
+            do_GET = do_POST = do_PUT = do_HEAD = do_DELETE = do_CONNECT = _answer  # noqa: N815 - names of the base class
 
             def log_message(self, *_: Any) -> None:
                 pass
 
         self._server = _Server(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        if tls is not None:
+            self._server.socket = tls.wrap_socket(self._server.socket, server_side=True, do_handshake_on_connect=False)
+        self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self._server.server_port}"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
 
     def say(self, *script: Answer) -> None:
@@ -114,6 +121,7 @@ class LoopbackServer:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._ended.set()
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
@@ -131,9 +139,9 @@ def _chunks(stream: Any) -> bytes:
 
 @pytest.fixture
 def serve() -> Iterator[Callable[..., LoopbackServer]]:
-    """`serve(answer, answer, …)` starts a server that gives these in order, the last one for ever."""
+    """`serve(answer, answer, …, tls=None)` starts a server that gives these in order, the last one for ever."""
     with ExitStack() as servers:
-        yield lambda *script: servers.enter_context(LoopbackServer(list(script)))
+        yield lambda *script, **options: servers.enter_context(LoopbackServer(list(script), **options))
 
 
 @pytest.fixture(name="Answer")

@@ -152,7 +152,7 @@ def _how_far(error: Exception) -> tuple[Kind, Phase]:
 def _at_the_proxy(error: Exception, causes: set[str]) -> tuple[Kind, Phase]:
     if causes & _BEFORE_THE_PROXY:
         return Kind.NOT_SENT, Phase.CONNECT
-    refused = _TUNNEL.search(str(error))
+    refused = next(filter(None, (_TUNNEL.search(str(cause)) for cause in causes_of(error))), None)
     if refused is None:
         return Kind.TRANSIENT, Phase.SEND
     return (Kind.FATAL if int(refused[1]) < 500 else Kind.NOT_SENT), Phase.PROXY_HANDSHAKE  # noqa: PLR2004 - HTTP's border
