@@ -64,7 +64,7 @@ def _of_response(http: AWSResponse, parsed: dict[str, Any], operation: Operation
         kind=_kind(code, http.status_code, operation),
         status=http.status_code,
         code=code,
-        message=error.get("Message"),
+        message=str(error.get("Message") or ""),
         request_id=(parsed.get("ResponseMetadata") or {}).get("RequestId"),
         headers=Headers(http.headers),
         wall=current_clock().wall(),

@@ -81,9 +81,9 @@ BANDWIDTH_LIMIT: Final = 509
 TRANSIENT_STATUSES: Final = frozenset({500, 502, 503, 504})
 
 
-def normalised(code: str | None) -> str | None:
+def normalised(code: object) -> str | None:
     """The bare code: without a shape's namespace, a trailing URL, or the prefix of old query services."""
-    if not code:
+    if not isinstance(code, str):  # a server may send anything
         return None
     bare = code.partition(":")[0].rpartition("#")[2]
     return re.sub(r"^(Client|Server)\.", "", bare) or None

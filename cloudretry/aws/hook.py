@@ -85,6 +85,7 @@ class ClientHook:
     def request_created(self, request: AWSRequest, operation_name: str, **_: object) -> None:
         """Begin a call with its first attempt, and tell the server truly how many there may be."""
         machine = self._machine(request.context, operation_name)
+        machine.ended = None  # an earlier attempt may have been answered by a redirect
         retries = request.context.get("retries")
         if retries is not None:
             retries["max"] = machine.settings.max_retries + 1

@@ -38,7 +38,7 @@ def readable_error(operation_model: OperationModel, response_dict: dict[str, Any
 
 def _is_xml(body: bytes) -> bool:
     try:
-        ET.fromstring(body)  # noqa: S314 - botocore's own parser reads the same bytes next
+        ET.fromstring(body, ET.XMLParser(encoding="utf-8"))  # noqa: S314 - as botocore's own parser reads these bytes next
     except ET.ParseError:
         return False
     return True

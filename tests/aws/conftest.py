@@ -44,7 +44,7 @@ def hooked(plain: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @pytest.fixture
-def throttle(Answer: Any) -> Callable[..., Any]:  # noqa: N803 - a class
+def throttle(Answer: Any) -> Callable[..., Any]:
     """How each protocol says that it is too much."""
 
     def make(service: str, headers: dict[str, str] | None = None) -> Any:
@@ -55,13 +55,13 @@ def throttle(Answer: Any) -> Callable[..., Any]:  # noqa: N803 - a class
 
 
 @pytest.fixture
-def answer(Answer: Any) -> Callable[..., Any]:  # noqa: N803 - a class
+def answer(Answer: Any) -> Callable[..., Any]:
     """An answer that each protocol's parser likes."""
     return lambda service: Answer(200, _ANSWERS[service])
 
 
 @pytest.fixture
-def error(Answer: Any) -> Callable[..., Any]:  # noqa: N803 - a class
+def error(Answer: Any) -> Callable[..., Any]:
     """An error of a query service (sts, iam)."""
 
     def make(status: int, code: str) -> Any:

@@ -26,7 +26,7 @@ def attempts(error: BaseException) -> list[tuple[str, str]]:
     return [(attempt.outcome, attempt.phase) for attempt in told.attempts]
 
 
-def test_a_function_is_not_invoked_twice_for_a_slow_answer(serve: Make, hooked: Make, clock: Any, Answer: Any) -> None:  # noqa: N803 - a class
+def test_a_function_is_not_invoked_twice_for_a_slow_answer(serve: Make, hooked: Make, clock: Any, Answer: Any) -> None:
     server = serve(Answer(silent=True))
     with pytest.raises(ReadTimeoutError) as caught:
         hooked("lambda", server, read_timeout=0.2).invoke(FunctionName="f")
@@ -35,7 +35,7 @@ def test_a_function_is_not_invoked_twice_for_a_slow_answer(serve: Make, hooked: 
     assert clock.sleeps == []
 
 
-def test_a_read_is_asked_again_for_a_slow_answer(serve: Make, hooked: Make, answer: Make, clock: Any, Answer: Any) -> None:  # noqa: N803 - a class
+def test_a_read_is_asked_again_for_a_slow_answer(serve: Make, hooked: Make, answer: Make, clock: Any, Answer: Any) -> None:
     server = serve(Answer(silent=True), answer("lambda"))
     assert hooked("lambda", server, read_timeout=0.2).list_functions()["Functions"] == []
     assert len(server.requests) == 2
@@ -85,7 +85,7 @@ def test_a_proxy_that_refuses_the_tunnel(
     serve: Make,
     hooked: Make,
     clock: Any,
-    Answer: Any,  # noqa: N803 - a class
+    Answer: Any,
 ) -> None:
     proxy = serve(Answer(status, b"", {"Connection": "close"}))
     nowhere = type("Nowhere", (), {"url": "https://sts.example.com"})
@@ -102,7 +102,7 @@ def test_a_proxys_407_in_plain_http_is_no_throttle_and_ends_in_a_client_error(
     serve: Make,
     hooked: Make,
     clock: Any,
-    Answer: Any,  # noqa: N803 - a class
+    Answer: Any,
 ) -> None:
     proxy = serve(Answer(407, b"<html>who are you?</html>"))
     nowhere = type("Nowhere", (), {"url": "http://sts.example.com"})
@@ -135,7 +135,7 @@ def test_botocore_is_told_none_or_zero_and_nothing_else(
     error: Make,
     clock: Any,
     monkeypatch: pytest.MonkeyPatch,
-    Answer: Any,  # noqa: N803 - a class
+    Answer: Any,
 ) -> None:
     """Older versions take False for "again, at once", and True for a second."""
     replies: list[Any] = []

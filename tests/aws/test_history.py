@@ -16,7 +16,7 @@ pytestmark = pytest.mark.wire
 Make = Callable[..., Any]
 
 
-def test_history_survives_pickling(serve: Make, hooked: Make, throttle: Make, clock: Any, Answer: Any) -> None:  # noqa: N803 - a class
+def test_history_survives_pickling(serve: Make, hooked: Make, throttle: Make, clock: Any, Answer: Any) -> None:
     errors = []
     for script in (throttle("sts"), Answer(reset=True)):
         with pytest.raises((ClientError, ConnectionClosedError)) as caught:
@@ -40,7 +40,7 @@ def test_an_error_that_was_not_ours_has_no_history(serve: Make, plain: Make, err
 def test_an_answer_that_botocore_cannot_read_ends_in_its_own_error(
     serve: Make,
     hooked: Make,
-    Answer: Any,  # noqa: N803 - a class
+    Answer: Any,
 ) -> None:
     from botocore.parsers import ResponseParserError
 

@@ -36,7 +36,7 @@ def test_an_s3_redirect_between_throttles_is_followed(
     throttle: Make,
     answer: Make,
     clock: Any,
-    Answer: Any,  # noqa: N803 - a class
+    Answer: Any,
 ) -> None:
     moved = Answer(
         301,
@@ -58,7 +58,7 @@ def test_an_s3_redirect_that_names_no_region_asks_head_bucket_in_between(
     hooked: Make,
     throttle: Make,
     clock: Any,
-    Answer: Any,  # noqa: N803 - a class
+    Answer: Any,
 ) -> None:
     moved = Answer(301, b"<Error><Code>PermanentRedirect</Code><Message>elsewhere</Message></Error>")
     told = Answer(200, b"", {"x-amz-bucket-region": "us-west-2"})
@@ -79,7 +79,7 @@ def test_s3_transfers_survive_throttles(
     throttle: Make,
     clock: Any,
     tmp_path: Path,
-    Answer: Any,  # noqa: N803 - a class
+    Answer: Any,
 ) -> None:
     size = Answer(200, b"content", {"ETag": '"e"'})
     server = serve(throttle("s3"), throttle("s3"), size, throttle("s3"), throttle("s3"), throttle("s3"), throttle("s3"), size)
@@ -99,7 +99,7 @@ def test_an_event_streams_first_answer_is_retried(
     hooked: Make,
     throttle: Make,
     clock: Any,
-    Answer: Any,  # noqa: N803 - a class
+    Answer: Any,
 ) -> None:
     server = serve(throttle("s3"), throttle("s3"), Answer(200, b""))
     answer = hooked("s3", server).select_object_content(
@@ -120,7 +120,7 @@ def test_endpoint_discovery_goes_on_and_nests(
     throttle: Make,
     clock: Any,
     monkeypatch: pytest.MonkeyPatch,
-    Answer: Any,  # noqa: N803 - a class
+    Answer: Any,
 ) -> None:
     """The client has no endpoint of its own here, so its connections are led to loopback beneath urllib3."""
     from urllib3.util import connection
@@ -215,7 +215,7 @@ def test_a_command_of_its_own_session_fetches_credentials_under_it_too(
     throttle: Make,
     answer: Make,
     clock: Any,
-    Answer: Any,  # noqa: N803 - a class
+    Answer: Any,
 ) -> None:
     role = Answer(
         200,

@@ -35,7 +35,7 @@ def test_an_unreadable_error_is_retried_by_its_status(
     hooked: Make,
     answer: Make,
     clock: Any,
-    Answer: Any,  # noqa: N803 - a class
+    Answer: Any,
 ) -> None:
     server = serve(Answer(status, body), Answer(status, body), answer(service))
     assert getattr(hooked(service, server), CALLS[service])()["ResponseMetadata"]["RetryAttempts"] == 2
@@ -52,7 +52,7 @@ def test_an_unreadable_error_ends_in_a_client_error(
     serve: Make,
     hooked: Make,
     clock: Any,
-    Answer: Any,  # noqa: N803 - a class
+    Answer: Any,
 ) -> None:
     server = serve(Answer(status, PAGE, {"Content-Type": "text/html"}))
     with pytest.raises(ClientError) as caught:
@@ -65,7 +65,7 @@ def test_an_unreadable_error_ends_in_a_client_error(
 
 
 @pytest.mark.parametrize("service", CALLS)
-def test_a_cut_answer_is_a_failed_read(service: str, serve: Make, hooked: Make, answer: Make, clock: Any, Answer: Any) -> None:  # noqa: N803 - a class
+def test_a_cut_answer_is_a_failed_read(service: str, serve: Make, hooked: Make, answer: Make, clock: Any, Answer: Any) -> None:
     whole = answer(service)
     cut = Answer(200, whole.body[:-5], {"Content-Length": str(len(whole.body)), "Connection": "close"})
     server = serve(cut, whole)
@@ -88,7 +88,7 @@ def test_a_page_with_status_200_is_no_empty_inventory(
     hooked: Make,
     answer: Make,
     clock: Any,
-    Answer: Any,  # noqa: N803 - a class
+    Answer: Any,
 ) -> None:
     server = serve(Answer(200, PAGE), answer(service))
     assert getattr(hooked(service, server), CALLS[service])()["ResponseMetadata"]["RetryAttempts"] == 1
@@ -99,14 +99,14 @@ def test_a_page_with_status_200_is_no_empty_inventory(
     assert len(clock.sleeps) == 1 + 3
 
 
-def test_a_payload_that_looks_like_a_page_is_the_users_own(serve: Make, hooked: Make, Answer: Any) -> None:  # noqa: N803 - a class
+def test_a_payload_that_looks_like_a_page_is_the_users_own(serve: Make, hooked: Make, Answer: Any) -> None:
     server = serve(Answer(200, PAGE))
     assert hooked("lambda", server).invoke(FunctionName="f")["Payload"].read() == PAGE
     assert hooked("s3", server).get_object(Bucket="bucket", Key="k")["Body"].read() == PAGE
     assert len(server.requests) == 2
 
 
-def test_a_head_request_has_a_length_and_no_body(serve: Make, hooked: Make, Answer: Any) -> None:  # noqa: N803 - a class
+def test_a_head_request_has_a_length_and_no_body(serve: Make, hooked: Make, Answer: Any) -> None:
     server = serve(Answer(200, b"", {"Content-Length": "1234"}))
     assert hooked("s3", server).head_object(Bucket="bucket", Key="k")["ContentLength"] == 1234
     assert len(server.requests) == 1

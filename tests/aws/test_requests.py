@@ -157,7 +157,7 @@ def test_a_limit_is_a_throttle_where_something_is_read(
     serve: Make,
     hooked: Make,
     clock: Any,
-    Answer: Any,  # noqa: N803 - a class
+    Answer: Any,
 ) -> None:
     server = serve(Answer(400, b'{"__type": "%s", "message": "no"}' % code.encode()))
     with pytest.raises(ClientError):

@@ -36,7 +36,7 @@ def test_a_page_in_the_middle_is_throttled_and_nothing_is_lost_or_doubled(
     hooked: Make,
     throttle: Make,
     clock: Any,
-    Answer: Any,  # noqa: N803 - a class
+    Answer: Any,
 ) -> None:
     pages = [
         Answer(200, b'{"TableNames": ["tab%d"], "LastEvaluatedTableName": "tab%d"}' % (number, number)) for number in range(4)
@@ -49,7 +49,7 @@ def test_a_page_in_the_middle_is_throttled_and_nothing_is_lost_or_doubled(
     assert len(clock.sleeps) == 6
 
 
-def test_a_waiter_survives_a_throttle(serve: Make, hooked: Make, throttle: Make, clock: Any, Answer: Any) -> None:  # noqa: N803 - a class
+def test_a_waiter_survives_a_throttle(serve: Make, hooked: Make, throttle: Make, clock: Any, Answer: Any) -> None:
     active = Answer(200, b'{"Table": {"TableStatus": "ACTIVE"}}')
     server = serve(*[throttle("dynamodb")] * 5, active)
     hooked("dynamodb", server).get_waiter("table_exists").wait(TableName="t", WaiterConfig={"Delay": 0, "MaxAttempts": 1})

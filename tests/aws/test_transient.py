@@ -34,7 +34,7 @@ def test_a_change_is_not_sent_again_when_the_server_may_have_made_it(
     hooked: Make,
     error: Make,
     clock: Any,
-    Answer: Any,  # noqa: N803 - a class
+    Answer: Any,
 ) -> None:
     for broken, expected in ((error(500, "InternalFailure"), ClientError), (Answer(reset=True), ConnectionClosedError)):
         server = serve(broken)
@@ -52,7 +52,7 @@ def test_a_read_is_sent_again_when_the_connection_is_lost(
     hooked: Make,
     answer: Make,
     clock: Any,
-    Answer: Any,  # noqa: N803 - a class
+    Answer: Any,
 ) -> None:
     server = serve(Answer(reset=True), Answer(reset=True), answer("sts"))
     assert hooked("sts", server).get_caller_identity()["Account"] == "111122223333"
@@ -64,7 +64,7 @@ def test_a_change_with_an_idempotency_token_goes_out_again_with_the_same_token(
     serve: Make,
     hooked: Make,
     clock: Any,
-    Answer: Any,  # noqa: N803 - a class
+    Answer: Any,
 ) -> None:
     server = serve(Answer(500, b"<Response/>"), Answer(500, b"<Response/>"), Answer(200, b"<RunInstancesResponse/>"))
     hooked("ec2", server).run_instances(ImageId="ami-1", MinCount=1, MaxCount=1)
@@ -133,7 +133,7 @@ def test_damaged_dynamodb_data_is_read_again_and_never_handed_out(
     serve: Make,
     hooked: Make,
     clock: Any,
-    Answer: Any,  # noqa: N803 - a class
+    Answer: Any,
 ) -> None:
     damaged = Answer(200, b'{"TableNames": ["wrong"]}', {"x-amz-crc32": "1"})
     server = serve(damaged, Answer(200, b'{"TableNames": ["t"]}'))
