@@ -79,6 +79,7 @@ class AwsApiCommand:
             is not changed: its other clients stay as they are.
         account: the account id, for overrides and reports, where the credentials don't tell it.
         configuration: a Configuration, a mapping, a path, or None for the layers (file, environment, built-in).
+        report: counts what the calls come to; one may serve many commands. A pickled copy counts anew.
 
     Raises:
         ConfigurationError: the configuration is refused, with all its problems.
@@ -91,10 +92,11 @@ class AwsApiCommand:
         *,
         account: str | None = None,
         configuration: Source = None,
+        report: Report | None = None,
     ) -> None:
         self.account = account
         self.configuration = load_configuration(configuration)
-        self.report = Report()
+        self.report = report or Report()
         self._engine = Engine(self.configuration.settings, listeners=[self.report])
         self._given = session
         self._session = self._own_session(session) if session is None or callable(session) else session
@@ -110,14 +112,17 @@ class AwsApiCommand:
         return self._make(self._session.resource, service_name, region_name, kwargs)
 
     def execute(self, service_name: str, operation: str, *, region_name: str | None = None, **params: Any) -> dict[str, Any]:
-        """One call, by a client that is kept for this service and region: `execute("ec2", "describe_instances")`."""
+        """One call: `execute("ec2", "describe_instances")`. Its client is kept for this service and region until `close`."""
         answer: dict[str, Any] = getattr(self._kept(service_name, region_name), operation)(**params)
         return answer
 
     def paginate(
         self, service_name: str, operation: str, *, region_name: str | None = None, **params: Any
     ) -> Iterator[dict[str, Any]]:
-        """Every page of an operation, or its one answer where it has no pages. Each page is a call of its own."""
+        """Every page of an operation, or its one answer where it has no pages. Each page is a call of its own.
+
+        The client is kept as by `execute`; one takes about a megabyte, so close commands of accounts that are done.
+        """
         client = self._kept(service_name, region_name)
         if not client.can_paginate(operation):
             return iter([getattr(client, operation)(**params)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from random import Random
 
+from cloudretry.core.backoff import exponential_delay
 from cloudretry.core.headers import NO_HEADERS, Headers
 from cloudretry.core.settings import RetrySettings
 
@@ -21,6 +22,7 @@ class BackoffContext:
         exception: the SDK's own exception where there was no response.
         elapsed_ms: milliseconds since the call began.
         previous_delays_ms: milliseconds waited before each earlier retry of this call.
+        wall: the wall clock when the attempt ended (seconds since the epoch), for headers that name a moment.
         random: draws that belong in a test's seed come from here.
     """
 
@@ -38,5 +40,17 @@ class BackoffContext:
     exception: BaseException | None = None
     elapsed_ms: float = 0.0
     previous_delays_ms: tuple[float, ...] = ()
+    wall: float = 0.0
     settings: RetrySettings = field(default_factory=RetrySettings)
     random: Random = field(default_factory=Random)
+
+    def exponential_ms(self) -> float:
+        """A draw of what exponential backoff would wait, for a plugin that has nothing better to say this time."""
+        delay = exponential_delay(
+            self.retry_number,
+            base=self.settings.base_delay,
+            cap=self.settings.max_delay,
+            window=self.settings.additional_delay_window,
+            rng=self.random,
+        )
+        return delay * 1000.0

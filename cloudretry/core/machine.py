@@ -245,6 +245,7 @@ class RetryMachine:
             exception=outcome.exception,
             elapsed_ms=(now - self.started) * 1000.0,
             previous_delays_ms=tuple(delay * 1000.0 for delay in self._delays),
+            wall=outcome.wall,
             settings=self.settings,
             random=self._rng,
         )
