@@ -1,0 +1,85 @@
+"""Writes what was found: JSONL while it is found, page by page, and SQLite made of that file in the end."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cloudretry.demo.discovery import LostCall, Resource
+
+__all__ = ["Inventory"]
+
+_COLUMNS = ("account", "region", "type", "id", "complete", "details")
+_TABLES = """
+create table resources (
+  account text, region text, type text, id text, complete integer, details text,
+  primary key (account, region, type, id)
+);
+create table lost_calls (call text, about text, reason text);
+"""
+
+
+class Inventory:
+    """The files of one run, NAME.jsonl and NAME.sqlite in a folder. Thread-safe.
+
+    Raises:
+        FileExistsError: one of them is there already.
+    """
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.jsonl = folder / f"{name}.jsonl"
+        self.sqlite = folder / f"{name}.sqlite"
+        self._lock = Lock()
+        self._found = 0
+        if self.sqlite.exists():
+            raise FileExistsError(f"{self.sqlite} exists")
+        self._file = self.jsonl.open("x", encoding="utf-8")
+
+    @property
+    def found(self) -> int:
+        """How many resources were written."""
+        return self._found
+
+    def add(self, resources: Sequence[Resource]) -> None:
+        """Append the resources of a page."""
+        lines = "".join(_line(resource) for resource in resources)
+        with self._lock:
+            if self._file.closed:
+                return  # the run was broken off; late threads have nobody to tell
+            self._file.write(lines)
+            self._file.flush()
+            self._found += len(resources)
+
+    def finish(self, lost: Iterable[LostCall]) -> None:
+        """Write the SQLite file from what the JSONL file holds."""
+        self.close()
+        with closing(sqlite3.connect(self.sqlite)) as database, database:
+            database.executescript(_TABLES)
+            database.executemany("insert or replace into resources values (?, ?, ?, ?, ?, ?)", map(_row, self.read()))
+            database.executemany(
+                "insert into lost_calls values (?, ?, ?)", ((gone.call, gone.about, gone.reason) for gone in lost)
+            )
+
+    def read(self) -> Iterator[Mapping[str, Any]]:
+        """The lines of the JSONL file."""
+        with self.jsonl.open(encoding="utf-8") as lines:
+            yield from map(json.loads, lines)
+
+    def close(self) -> None:
+        """Close the JSONL file."""
+        with self._lock:
+            self._file.close()
+
+
+def _line(resource: Resource) -> str:
+    return json.dumps({name: getattr(resource, name) for name in _COLUMNS}, default=str) + "\n"
+
+
+def _row(resource: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(json.dumps(value) if name == "details" else value for name, value in resource.items())
