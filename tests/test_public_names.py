@@ -13,8 +13,21 @@ def test_all_is_sorted_visible_and_complete() -> None:
     assert set(cloudretry._HOMES) == set(cloudretry.__all__)
     for name in cloudretry.__all__:
         assert getattr(cloudretry, name) is not None
-    visible = {name for name in dir(cloudretry) if not name.startswith("_")}
-    modules = {"aws", "cli", "commands", "config", "core", "demo", "errors", "references", "report", "runtime", "simcloud"}
+    visible = {name for name in dir(cloudretry) if name.isidentifier() and not name.startswith("_")}
+    modules = {
+        "aws",
+        "azure",
+        "cli",
+        "commands",
+        "config",
+        "core",
+        "demo",
+        "errors",
+        "references",
+        "report",
+        "runtime",
+        "simcloud",
+    }
     modules |= {"strategies", "testing", "annotations", "import_module", "Any", "TYPE_CHECKING"}
     assert visible - modules == set(cloudretry.__all__)
 

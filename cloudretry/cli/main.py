@@ -16,6 +16,7 @@ _COMMANDS: Final = {
     "config": "Show, check and preview the configuration.",
     "demo": "Discover a simulated, throttling AWS twice: with boto3 as it comes, and under cloudretry.",
     "plugins": "List and try the installed getDelay() plugins.",
+    "simulate": "Run a simulated cloud on this machine.",
 }
 _EX_CONFIG: Final = 78  # sysexits.h
 _INTERRUPTED: Final = 130  # what a shell reports for SIGINT

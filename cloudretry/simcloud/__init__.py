@@ -1,5 +1,11 @@
-"""A simulated AWS on 127.0.0.1: moto's answers behind the limits that AWS publishes, in a process of its own.
+"""A simulated AWS on 127.0.0.1: moto's answers behind limits like those of AWS, in a process of its own.
 
+    with simulated_aws(accounts=2, faults=[Faults(rate=0.02, kinds=("cut", "page", "reset"))]) as aws:
+        boto3.client("ec2", "eu-west-1", endpoint_url=aws.url, **aws.credentials(aws.accounts[0]))
+        print(aws.counters(), aws.log())
+
+`limits` are Rules, PUBLISHED if none are given (its rows say which of them AWS publishes); what `faults` do stands in
+cloudretry.simcloud.faults. A page to read is at `aws.url + "/_cloudretry/"`. From the command line: `cloudretry simulate aws`.
 Importing this needs neither moto nor aiohttp; entering `simulated_aws()` needs the extra "simulate".
 """
 
@@ -12,19 +18,36 @@ import subprocess
 import sys
 import tempfile
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import IO, TYPE_CHECKING, Any, TypedDict, cast
 
 from cloudretry.errors import CloudRetryError, MissingExtra
+from cloudretry.simcloud.answers import RetryAfter
+from cloudretry.simcloud.counts import Verdict
+from cloudretry.simcloud.faults import Faults
 from cloudretry.simcloud.limits import PUBLISHED, UNLIMITED, Limit, Rule
 from cloudretry.simcloud.settings import REGIONS, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["PUBLISHED", "UNLIMITED", "Limit", "Rule", "SimulatedAws", "SimulationFailed", "simulated_aws"]
+__all__ = [
+    "PUBLISHED",
+    "UNLIMITED",
+    "Credentials",
+    "Faults",
+    "Limit",
+    "RetryAfter",
+    "Rule",
+    "Settings",
+    "SimulatedAws",
+    "SimulationFailed",
+    "Verdict",
+    "run_simulated_aws",
+    "simulated_aws",
+]
 
 _NEEDED = ("aiohttp", "flask", "flask_cors", "moto")
 _STARTING_S = 60.0
@@ -32,6 +55,13 @@ _STARTING_S = 60.0
 
 class SimulationFailed(CloudRetryError):  # noqa: N818 - named for what happened; its base carries the suffix
     """The simulated AWS did not start; the message holds what its process wrote."""
+
+
+class Credentials(TypedDict):
+    """What boto3.Session takes."""
+
+    aws_access_key_id: str
+    aws_secret_access_key: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,48 +74,73 @@ class SimulatedAws:
     regions: tuple[str, ...]
     resources: frozenset[tuple[str, str, str, str]] = field(repr=False)
     """The ground truth: (account, region, type, id); see cloudretry.simcloud.inventory for the types."""
-    _credentials: Mapping[str, Mapping[str, str]] = field(repr=False)
+    _credentials: Mapping[str, Credentials] = field(repr=False)
 
-    def credentials(self, account: str) -> dict[str, str]:
+    def credentials(self, account: str) -> Credentials:
         """Keyword arguments for boto3.Session that make it a user of this account."""
-        return dict(self._credentials[account])
+        return self._credentials[account].copy()
 
     def counters(self) -> dict[str, Any]:
-        """Requests since the start or the last reset: `accepted`, `throttled`, and the same per quota in `rows`."""
+        """Requests since the start or the last reset by verdict, `accepted` and `throttled` always; `rows`: for each action."""
         counters: dict[str, Any] = _ask(self.url, "GET", "counters")
         return counters
 
-    def log(self) -> list[tuple[float, str, str, str, str, str]]:
-        """The latest requests in order of arrival: (seconds, account, region, service, action, verdict)."""
-        return [tuple(line) for line in _ask(self.url, "GET", "log")]
+    def log(self) -> list[Verdict]:
+        """The latest requests in order of arrival."""
+        return [Verdict(*line) for line in _ask(self.url, "GET", "log")]
+
+    def inject(self, *faults: Faults) -> None:
+        """From now on, until the next reset, strike by these rules instead of those of the settings."""
+        _ask(self.url, "POST", "faults", json.dumps([asdict(rule) for rule in faults]))
 
     def reset(self) -> None:
-        """Fill every bucket, empty the log and the counters; resources stay as they are."""
+        """Fill every bucket, empty the log and the counters, begin the settings' faults anew; resources stay as they are."""
         _ask(self.url, "POST", "reset")
 
 
 @contextmanager
-def simulated_aws(
+def simulated_aws(  # noqa: PLR0913 - one for each setting
     *,
     seed: int = 0,
     accounts: int = 3,
     regions: Sequence[str] = REGIONS,
+    size: float = 1.0,
     limits: Sequence[Rule] = PUBLISHED,
     latency: float = 0.0,
+    faults: Sequence[Faults] = (),
+    retry_after: Sequence[RetryAfter] = (),
+    port: int = 0,
 ) -> Iterator[SimulatedAws]:
-    """Run a simulated AWS for as long as the context lasts; `latency` in seconds is added to every answer.
+    """Run a simulated AWS for as long as the context lasts; the arguments are those of Settings.
 
     Raises:
         MissingExtra: moto's server or aiohttp are not installed.
         SimulationFailed: the server's process ended before it was ready.
     """
+    settings = Settings(
+        seed=seed,
+        accounts=accounts,
+        regions=tuple(regions),
+        size=size,
+        limits=tuple(limits),
+        latency=latency,
+        faults=tuple(faults),
+        retry_after=tuple(retry_after),
+        port=port,
+    )
+    with run_simulated_aws(settings) as (running, _):
+        yield running
+
+
+@contextmanager
+def run_simulated_aws(settings: Settings) -> Iterator[tuple[SimulatedAws, subprocess.Popen[str]]]:
+    """The same, and the server's process to wait for. Raises as simulated_aws."""
     if any(find_spec(name) is None for name in _NEEDED):
         raise MissingExtra("simulate")
-    settings = Settings(seed=seed, accounts=accounts, regions=tuple(regions), limits=tuple(limits), latency=latency)
     with tempfile.TemporaryFile("w+") as errors:
         process = _spawn(errors)
         try:
-            yield _describe(_await_port(process, settings, errors))
+            yield _describe(_await_port(process, settings, errors)), process
         finally:
             process.kill()  # it has nothing to save
             process.communicate()
@@ -120,7 +175,7 @@ def _await_port(process: subprocess.Popen[str], settings: Settings, errors: IO[s
     line = pipe_out.readline()
     if not line:
         errors.seek(0)
-        raise SimulationFailed(f"the simulated AWS did not start:\n{errors.read()[-2000:]}")
+        raise SimulationFailed(f"the simulated AWS did not start:\n{errors.read()[-2000:].rstrip()}")
     return int(json.loads(line)["port"])
 
 
@@ -136,10 +191,11 @@ def _describe(port: int) -> SimulatedAws:
     )
 
 
-def _ask(url: str, method: str, page: str) -> Any:
+def _ask(url: str, method: str, page: str, body: str | None = None) -> Any:
     connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=_STARTING_S)
     try:
-        connection.request(method, f"/_cloudretry/{page}")
-        return json.loads(connection.getresponse().read())
+        connection.request(method, f"/_cloudretry/{page}", body)
+        answer = json.loads(connection.getresponse().read())
     finally:
         connection.close()
+    return answer

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import socket
 import sys
 import threading
 import time
@@ -25,7 +26,7 @@ def main() -> None:
     gc.disable()  # moto's tables of instance types and the inventory stay for good
     threading.Thread(target=_end_with_input, daemon=True).start()
     threading.Thread(target=_end_with_parent, args=(parent,), daemon=True).start()
-    asyncio.run(_serve(settings))
+    asyncio.run(_serve(settings, _listen(settings.port)))
 
 
 def _end_with_input() -> None:
@@ -40,7 +41,15 @@ def _end_with_parent(parent: int) -> None:
     os._exit(0)
 
 
-async def _serve(settings: Settings) -> None:
+def _listen(port: int) -> socket.socket:
+    try:
+        return socket.create_server(("127.0.0.1", port))
+    except OSError as error:
+        raise SystemExit(f"port {port} of 127.0.0.1 can't be used: {os.strerror(error.errno or 0)}") from None
+
+
+async def _serve(settings: Settings, listener: socket.socket) -> None:
+    _seal_models()
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 
     from cloudretry.simcloud.inventory import build_inventory
@@ -49,14 +58,22 @@ async def _serve(settings: Settings) -> None:
 
     make_moto_remember()
     sys.setswitchinterval(_SWITCH_S)
-    inventory = build_inventory(settings.seed, settings.accounts, settings.regions)
+    inventory = build_inventory(settings.seed, settings.accounts, settings.regions, settings.size)
     server = SimulatedAwsServer(DomainDispatcherApplication(create_backend_app), inventory, settings)
-    port = await server.start("127.0.0.1", 0)
+    await server.start(listener)
     gc.freeze()
     gc.enable()
-    sys.stdout.write(f'{{"port": {port}}}\n')
+    sys.stdout.write(f'{{"port": {listener.getsockname()[1]}}}\n')
     sys.stdout.flush()
     await asyncio.Event().wait()
+
+
+def _seal_models() -> None:
+    """Service models of the user's own, which may be broken or older, are for the user's clients."""
+    from botocore.loaders import Loader
+
+    os.environ.pop("AWS_DATA_PATH", None)
+    Loader.CUSTOMER_DATA_PATH = Loader.BUILTIN_DATA_PATH
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import binascii
 import re
 from dataclasses import dataclass
 from enum import Enum
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
@@ -19,7 +20,7 @@ from cloudretry.simcloud.routes import match_route
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["DEFAULT_ACCOUNT", "Identity", "Protocol", "account_of", "identify"]
+__all__ = ["DEFAULT_ACCOUNT", "Identity", "Protocol", "account_of", "identify", "is_form"]
 
 DEFAULT_ACCOUNT = "123456789012"
 """Holds what unsigned requests, and keys that carry no account, get to see: nothing."""
@@ -53,6 +54,16 @@ class Identity:
     bare: bool = False
     """An EC2 request without any parameter that filters, selects or pages."""
 
+    def fits(self, pattern: str) -> bool:
+        """Whether `service:Action@account/region` matches; patterns of fnmatch, and what is missing is any.
+
+        `ec2`, `ec2:Describe*`, `*@111122223333`, `iam:Get*@*/us-east-1`.
+        """
+        operation, _, place = pattern.partition("@")
+        parts = (*operation.partition(":")[::2], *place.partition("/")[::2])
+        values = (self.service, self.action, self.account, self.region)
+        return all(fnmatchcase(value, part or "*") for value, part in zip(values, parts, strict=True))
+
 
 def account_of(access_key: str) -> str:
     """The account that an access key id carries in its characters; DEFAULT_ACCOUNT where it carries none."""
@@ -81,8 +92,13 @@ def identify(method: str, path: str, query: str, headers: Mapping[str, str], bod
     return Identity(account=account, region=region, service=service, action=action, protocol=protocol, bare=bare)
 
 
+def is_form(headers: Mapping[str, str]) -> bool:
+    """Whether the action may stand in the body."""
+    return headers.get("Content-Type", "").startswith("application/x-www-form-urlencoded")
+
+
 def _form(headers: Mapping[str, str], body: bytes) -> dict[str, str]:
-    if not headers.get("Content-Type", "").startswith("application/x-www-form-urlencoded"):
+    if not is_form(headers):
         return {}
     return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
 
@@ -92,4 +108,5 @@ def _scope(headers: Mapping[str, str], parameters: Mapping[str, str], action: st
     if found := _SCOPE.search(signed):
         service = found[3].lower()
         return account_of(found[1]), _GLOBAL_REGION if service in _GLOBAL else found[2], service
-    return DEFAULT_ACCOUNT, _GLOBAL_REGION, "sts" if action else "s3"
+    key = parameters.get("AWSAccessKeyId", "")  # of a presigned URL in the older signature, which has no scope
+    return account_of(key), _GLOBAL_REGION, "sts" if action else "s3"

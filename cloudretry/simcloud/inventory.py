@@ -44,15 +44,25 @@ class Inventory:
     resources: frozenset[Resource]
 
 
+class _Numbers(Random):
+    """Draws that decide what there is; `how_many` in proportion to the size."""
+
+    size = 1.0
+
+    def how_many(self, least: int, most: int, times: int = 1) -> int:
+        return max(1, round(self.randint(least, most) * times * self.size))
+
+
 def account_ids(count: int) -> tuple[str, ...]:
     """The ids of the simulated accounts."""
     more = (str(999_900_000_000 + number) for number in range(count - len(_EXAMPLES)))
     return (*_EXAMPLES[:count], *more)
 
 
-def build_inventory(seed: int, accounts: int, regions: Sequence[str]) -> Inventory:
+def build_inventory(seed: int, accounts: int, regions: Sequence[str], size: float = 1.0) -> Inventory:
     """Make the inventory; the same arguments make the same one, ids included, in a process whose moto is unused."""
-    rng = Random(seed)
+    rng = _Numbers(seed)
+    rng.size = size
     mock_random.seed(seed)
     default_user_config["lambda"] = default_user_config["batch"] = {"use_docker": False}
     credentials: dict[str, Mapping[str, str]] = {}
@@ -76,12 +86,12 @@ def _make_discovery_user(account: str) -> Mapping[str, str]:
     return {"aws_access_key_id": key.access_key_id, "aws_secret_access_key": key.secret_access_key}
 
 
-def _make_iam(account: str, rng: Random) -> Iterator[tuple[str, str]]:
+def _make_iam(account: str, rng: _Numbers) -> Iterator[tuple[str, str]]:
     iam = get_backend("iam")[account]["aws"]
     policies = [
         iam.create_policy(policy_name=name, path="/", policy_document=_ALLOW, description="", tags=[]).arn for name in _POLICIES
     ]
-    names = [f"{rng.choice(_TEAMS)}-role-{number:03d}" for number in range(rng.randint(90, 130))]
+    names = [f"{rng.choice(_TEAMS)}-role-{number:03d}" for number in range(rng.how_many(90, 130))]
     for name in (_FUNCTION_ROLE, *names):
         role = iam.create_role(
             role_name=name,
@@ -95,14 +105,14 @@ def _make_iam(account: str, rng: Random) -> Iterator[tuple[str, str]]:
         for policy in rng.sample(policies, rng.randint(0, 3)):
             iam.attach_role_policy(policy, role.name)
         yield "iam:role", role.name
-    for number in range(rng.randint(15, 30)):
+    for number in range(rng.how_many(15, 30)):
         yield "iam:user", iam.create_user("us-east-1", f"{rng.choice(_TEAMS)}-user-{number:02d}").name
     yield "iam:user", _DISCOVERY_USER
 
 
-def _make_buckets(account: str, regions: Sequence[str], rng: Random) -> Iterator[tuple[str, str, str]]:
+def _make_buckets(account: str, regions: Sequence[str], rng: _Numbers) -> Iterator[tuple[str, str, str]]:
     s3 = get_backend("s3")[account]["aws"]
-    for number in range(rng.randint(60, 90)):
+    for number in range(rng.how_many(60, 90)):
         region, team = rng.choice(list(regions)), rng.choice(_TEAMS)
         name = f"{team}-{account}-{number:03d}"
         s3.create_bucket(name, region)
@@ -111,15 +121,15 @@ def _make_buckets(account: str, regions: Sequence[str], rng: Random) -> Iterator
         yield region, "s3:bucket", name
 
 
-def _make_ec2(account: str, region: str, scale: int, rng: Random) -> Iterator[tuple[str, str]]:
+def _make_ec2(account: str, region: str, scale: int, rng: _Numbers) -> Iterator[tuple[str, str]]:
     ec2 = get_backend("ec2")[account][region]
     groups = [
         ec2.create_security_group(f"{rng.choice(_TEAMS)}-{number}", "simulated").id
-        for number in range(rng.randint(4, 10) * scale)
+        for number in range(rng.how_many(4, 10, scale))
     ]
-    for _ in range(rng.randint(28, 45) * scale):
+    for _ in range(rng.how_many(28, 45, scale)):
         _run_instance(ec2, region, rng.choice(groups), rng)
-    for _ in range(rng.randint(3, 8) * scale):
+    for _ in range(rng.how_many(3, 8, scale)):
         ec2.create_volume(size=rng.choice((8, 50, 200)), zone_name=f"{region}a")
     yield from (("ec2:instance", instance.id) for instance in ec2.all_instances())
     yield from (("ec2:volume", volume) for volume in ec2.volumes)
@@ -128,7 +138,7 @@ def _make_ec2(account: str, region: str, scale: int, rng: Random) -> Iterator[tu
     yield from (("ec2:security-group", group) for vpc in ec2.groups.values() for group in vpc)
 
 
-def _run_instance(ec2: Any, region: str, group: str, rng: Random) -> None:
+def _run_instance(ec2: Any, region: str, group: str, rng: _Numbers) -> None:
     ec2.run_instances(
         image_id="ami-0123456789abcdef0",
         count=1,
@@ -142,10 +152,10 @@ def _run_instance(ec2: Any, region: str, group: str, rng: Random) -> None:
     )
 
 
-def _make_functions(account: str, region: str, scale: int, rng: Random) -> Iterator[tuple[str, str]]:
+def _make_functions(account: str, region: str, scale: int, rng: _Numbers) -> Iterator[tuple[str, str]]:
     functions = get_lambda_backend(account, region)
     code = _zip("index.py", "def handler(event, context):\n    return event\n")
-    for number in range(rng.randint(8, 14) * scale):
+    for number in range(rng.how_many(8, 14, scale)):
         team = rng.choice(_TEAMS)
         spec = {
             "FunctionName": f"{team}-function-{number:03d}",
@@ -158,9 +168,9 @@ def _make_functions(account: str, region: str, scale: int, rng: Random) -> Itera
         yield "lambda:function", functions.create_function(spec).function_name
 
 
-def _make_databases(account: str, region: str, scale: int, rng: Random) -> Iterator[tuple[str, str]]:
+def _make_databases(account: str, region: str, scale: int, rng: _Numbers) -> Iterator[tuple[str, str]]:
     rds = get_backend("rds")[account][region]
-    for number in range(rng.randint(2, 4) * scale):
+    for number in range(rng.how_many(2, 4, scale)):
         name = f"{rng.choice(_TEAMS)}-db-{number:02d}"
         rds.create_db_instance(
             {

@@ -1,7 +1,8 @@
 """What AWS meters and how much of it: token buckets and the table of limits. Pure: time is passed in, no I/O.
 
 Only request buckets: the per-instance buckets of RunInstances and its like, and the smaller ones for calls from the
-console, are left out. Where AWS publishes nothing, the row says "assumed" and holds a plausible value.
+console, are left out. A row's source says how far it can be trusted: a page that was read, rates that users of other
+tools report (their bursts are assumed), or "assumed": a plausible value, or one remembered from AWS's pages and not looked up.
 """
 
 from __future__ import annotations
@@ -9,24 +10,21 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from cloudretry.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from cloudretry.simcloud.identity import Identity
 
-__all__ = ["PUBLISHED", "UNLIMITED", "Limit", "Meter", "Rule", "TokenBucket"]
+__all__ = ["PUBLISHED", "UNLIMITED", "Limit", "Meter", "Rule", "Standing", "TokenBucket"]
 
 EC2_PAGE = "EC2 API throttling page"
-LAMBDA_PAGE = "Lambda quotas page"
-S3_PAGE = "S3 performance guidelines"
-STS_PAGE = "IAM and STS quotas page"
-ROUTE53_PAGE = "Route 53 quotas page"
 ISSUES = "seen in issues of discovery tools"
 ASSUMED = "assumed"
+REMEMBERED = "assumed, after what AWS publishes, not looked up"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +59,17 @@ class TokenBucket:
         self._level -= 1
         return True
 
+    def tokens(self, now: float) -> float:
+        """How many tokens there are."""
+        return min(self.limit.burst, self._level + max(0.0, now - self._at) * self.limit.refill)
+
+    def wait(self, now: float) -> float:
+        """Seconds until there is a whole token; infinite where none comes."""
+        missing = 1 - self.tokens(now)
+        if missing <= 0:
+            return 0.0
+        return missing / self.limit.refill if self.limit.refill else math.inf
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
@@ -85,6 +94,17 @@ class Rule:
         )
 
 
+class Standing(NamedTuple):
+    """A bucket as it is."""
+
+    account: str
+    region: str
+    actions: str
+    limit: Limit
+    tokens: float
+    source: str
+
+
 class Meter:
     """Holds a bucket for each (account, region, service, action or group of actions). Not thread-safe."""
 
@@ -95,19 +115,36 @@ class Meter:
 
     def admit(self, identity: Identity, now: float) -> bool:
         """True when the request's bucket had a token, or when no rule limits it."""
+        bucket = self._bucket(identity, now)
+        return bucket is None or bucket.take(now)
+
+    def wait(self, identity: Identity, now: float) -> float:
+        """Seconds until such a request would be admitted."""
+        bucket = self._bucket(identity, now)
+        return 0.0 if bucket is None else bucket.wait(now)
+
+    def standings(self, now: float) -> Iterator[Standing]:
+        """The buckets that were asked for a token since the start or the last reset."""
+        for (account, region, index, actions), bucket in sorted(self._buckets.items()):
+            rule = self._rules[index]
+            shared = f"{rule.service}: {', '.join(rule.actions)}, together"
+            named = shared if rule.shared else actions + (" with neither filter nor page size" if rule.bare else "")
+            yield Standing(account, region, named, bucket.limit, bucket.tokens(now), rule.source)
+
+    def reset(self) -> None:
+        """Fill every bucket."""
+        self._buckets.clear()
+
+    def _bucket(self, identity: Identity, now: float) -> TokenBucket | None:
         index = self._choose(identity)
         if index is None:
-            return True
+            return None
         rule = self._rules[index]
         key = (identity.account, identity.region, index, "*" if rule.shared else f"{identity.service}:{identity.action}")
         bucket = self._buckets.get(key)
         if bucket is None:
             bucket = self._buckets[key] = TokenBucket(rule.limit, now)
-        return bucket.take(now)
-
-    def reset(self) -> None:
-        """Fill every bucket."""
-        self._buckets.clear()
+        return bucket
 
     def _choose(self, identity: Identity) -> int | None:
         question = (identity.service, identity.action, identity.bare)
@@ -127,6 +164,7 @@ def _rule(service: str, burst: float, refill: float, source: str, *actions: str,
 
 UNLIMITED: tuple[Rule, ...] = ()
 
+# What AWS publishes for EC2; for other services what is reported or assumed, so that none of them is without a limit.
 PUBLISHED: tuple[Rule, ...] = (
     # EC2: actions with a bucket of their own size
     _ec2(1, 0.5, "DescribeByoipCidrs"),
@@ -156,16 +194,17 @@ PUBLISHED: tuple[Rule, ...] = (
     ),
     _ec2(100, 20, "Describe*", "List*", "Search*", "Get*"),
     _ec2(50, 5, "*"),  # mutating and resource-intensive actions have the same size
-    # AWS gives GetFunction and GetPolicy buckets of their own; here they share the control plane's
-    _rule("lambda", 10_000, 10_000, LAMBDA_PAGE, "Invoke*", shared=True),
-    _rule("lambda", 15, 15, LAMBDA_PAGE, shared=True),
-    # per prefix at AWS; here per account and region
-    _rule("s3", 5_500, 5_500, S3_PAGE, "GetObject*", "HeadObject", shared=True),
-    _rule("s3", 3_500, 3_500, S3_PAGE, "*Object", "*Part", "*PartCopy", shared=True),
+    # GetFunction and GetPolicy are remembered to have buckets of their own; here they share the control plane's
+    _rule("lambda", 10_000, 10_000, REMEMBERED, "Invoke*", shared=True),
+    _rule("lambda", 15, 15, REMEMBERED, shared=True),
+    # remembered as per prefix; here per account and region
+    _rule("s3", 5_500, 5_500, REMEMBERED, "GetObject*", "HeadObject", shared=True),
+    _rule("s3", 3_500, 3_500, REMEMBERED, "*Object", "*Part", "*PartCopy", shared=True),
     _rule("s3", 50, 25, ASSUMED),
-    _rule("sts", 600, 600, STS_PAGE, shared=True),
-    _rule("route53", 5, 5, ROUTE53_PAGE, shared=True),
-    _rule("cloudformation", 5, 5, ISSUES),
+    _rule("sts", 600, 600, REMEMBERED, shared=True),
+    _rule("route53", 5, 5, REMEMBERED, shared=True),
+    _rule("cloudformation", 5, 5, ISSUES, "Describe*"),
+    _rule("cloudformation", 5, 5, ASSUMED),
     _rule("athena", 5, 5, ISSUES, "List*"),
     _rule("cloudcontrolapi", 25, 25, ISSUES, shared=True),
     _rule("servicequotas", 5, 5, ISSUES, "ListServiceQuotas"),

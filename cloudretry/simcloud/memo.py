@@ -1,6 +1,7 @@
 """Makes moto remember what it otherwise works out anew for every request and every XML element.
 
-Only what follows from classes, models and the installation is kept, so the answers stay moto's own, byte for byte.
+Only what follows from classes, models and the installation is kept, so the answers stay moto's own, byte for byte. And
+an instance is found without a copy of every reservation, which made a start quadratic.
 What another release of moto has not got is left alone: it is then only slower.
 """
 
@@ -20,9 +21,11 @@ _MISSING = object()
 
 def make_moto_remember() -> None:
     """Patch moto in this process; once is enough."""
+    _replace("botocore.loaders", "JSONFileLoader.load_file", _remember_files)  # first: moto's modules read while they load
     _replace("moto.backends", "list_of_moto_modules", _remember_list)
     _replace("moto.core.responses", "method_names_from_class", cache)
     _replace("moto.core.serialize", "XFormedAttributePicker.__call__", _remember_names)
+    _replace("moto.ec2.models.instances", "InstanceBackend.get_instance", _find_without_copies)
     _replace("xmltodict", "_validate_name", lru_cache(maxsize=10_000))
 
 
@@ -38,6 +41,29 @@ def _replace(module: str, name: str, wrap: Callable[[Any], Any]) -> None:
 def _remember_list(original: Callable[[], Iterable[str]]) -> Callable[[], tuple[str, ...]]:
     found = tuple(original())
     return lambda: found
+
+
+def _remember_files(original: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:
+    """Read each service model and the list of endpoints once: moto makes a session, which reads them all, in many places."""
+    known: dict[str, Any] = {}
+
+    def load_file(loader: Any, path: str) -> Any:
+        if path not in known:
+            known[path] = original(loader, path)
+        return known[path]
+
+    return load_file
+
+
+def _find_without_copies(original: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:
+    def get_instance(backend: Any, instance_id: str) -> Any:
+        for reservation in getattr(backend, "reservations", {}).values():
+            for instance in getattr(reservation, "instances", ()):
+                if instance.id == instance_id:
+                    return instance
+        return original(backend, instance_id)
+
+    return get_instance
 
 
 def _remember_names(_original: object) -> Callable[[Any, Any], Any]:

@@ -1,52 +1,53 @@
-"""The simulated AWS as an HTTP server: identifies, meters, and lets moto answer what was admitted.
+"""The simulated AWS as an HTTP server: identifies, meters, injects faults, and lets moto answer what was admitted.
 
-Throttled requests never reach moto. Pages of its own under /_cloudretry/, a name that no bucket can have:
-GET inventory, counters, log; POST reset.
+What is throttled never reaches moto. Pages of its own under /_cloudretry/, a name that no bucket can have: GET for a
+page to read, GET inventory, counters, log; POST faults (a JSON list of rules, instead of those of the settings), reset.
 """
 
 from __future__ import annotations
 
 import asyncio
 import io
+import json
+import socket
+import struct
 import sys
-from collections import Counter, deque
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote_to_bytes
 from uuid import UUID
 
 from aiohttp import web
 from werkzeug.test import run_wsgi_app
 
-from cloudretry.simcloud.answers import Answer, Fault, error_answer, throttle
-from cloudretry.simcloud.identity import Identity, identify
+from cloudretry.errors import ConfigurationError
+from cloudretry.simcloud.answers import Answer, Failure, error_answer, html_page, throttle
+from cloudretry.simcloud.counts import Counts, Verdict
+from cloudretry.simcloud.faults import Faults, Injector, Strike
+from cloudretry.simcloud.identity import Identity, identify, is_form
 from cloudretry.simcloud.limits import Meter
+from cloudretry.simcloud.page import counters_page
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from _typeshed.wsgi import WSGIApplication
 
     from cloudretry.simcloud.inventory import Inventory
     from cloudretry.simcloud.settings import Settings
 
-__all__ = ["OWN_PAGES", "SimulatedAwsServer", "Verdict"]
+__all__ = ["OWN_PAGES", "SimulatedAwsServer"]
 
 OWN_PAGES = "/_cloudretry/"
-_LOGGED = 200_000
 _THREADS = 1  # moto only computes: more threads fight over the interpreter, and answer fewer requests
+_BACKLOG = 1024
 _LARGEST_BODY = 256 * 1024**2
-
-
-class Verdict(NamedTuple):
-    """One metered request; `time` is the server's monotonic clock."""
-
-    time: float
-    account: str
-    region: str
-    service: str
-    action: str
-    verdict: str
+_SERVED: Final = Strike(kind="served", status=0, seconds=0.0, share=0.0)
+_THROTTLED: Final = replace(_SERVED, kind="throttle")
+_RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)  # struct linger: on, no time
 
 
 class SimulatedAwsServer:
@@ -57,70 +58,89 @@ class SimulatedAwsServer:
         self._inventory = inventory
         self._settings = settings
         self._meter = Meter(settings.limits)
-        self._log: deque[Verdict] = deque(maxlen=_LOGGED)
-        self._counts: Counter[tuple[str, ...]] = Counter()
+        self._injector = Injector(settings.faults, settings.seed)
+        self._counts = Counts()
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="moto")
         self._ids = Random(settings.seed)
 
-    async def start(self, host: str, port: int) -> int:
-        """Listen, and return the port; 0 picks a free one."""
+    async def start(self, listener: socket.socket) -> None:
+        """Answer what comes in at this socket, until the event loop ends."""
         server = web.Server(self._handle, request_factory=_make_request, access_log=None, auto_decompress=False)
         runner = web.ServerRunner(server)
         await runner.setup()
-        await web.TCPSite(runner, host, port, backlog=1024).start()
-        return int(runner.addresses[0][1])
+        await web.SockSite(runner, listener, backlog=_BACKLOG).start()
 
-    async def _handle(self, request: web.BaseRequest) -> web.Response:
-        if "Expect" in request.headers:
-            await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        body = await request.read()
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         path, _, query = request.raw_path.partition("?")
         if path.startswith(OWN_PAGES):
-            return self._own_page(request.method, path.removeprefix(OWN_PAGES))
-        identity = identify(request.method, path, query, request.headers, body)
-        if self._admit(identity):
-            answer = await self._ask_moto(identity, _environ(request, path, query, body, identity.account))
-        else:
-            answer = self._refuse(identity, throttle(identity))
-        if self._settings.latency:
-            await asyncio.sleep(self._settings.latency)
-        return web.Response(status=answer.status, headers=answer.headers, body=answer.body)
+            return self._own_page(request.method, path.removeprefix(OWN_PAGES), await request.read())
+        body = await _read(request) if is_form(request.headers) else None
+        identity = identify(request.method, path, query, request.headers, body or b"")
+        strike = self._judge(identity)
+        if strike.kind == "reset_unread":
+            return _reset(request)
+        if body is None:
+            body = await _read(request)
+        answer = await self._answer(identity, strike, _environ(request, path, query, body, identity.account))
+        if wait := self._settings.latency + (strike.seconds if strike.kind == "slow" else 0.0):
+            await asyncio.sleep(wait)
+        return await _deliver(request, answer, strike)
+
+    def _judge(self, identity: Identity) -> Strike:
+        """Decide what the request meets, and count it."""
+        now = asyncio.get_running_loop().time()
+        verdict, done = "accepted", ""
+        if not self._meter.admit(identity, now):
+            verdict, strike = "throttled", _THROTTLED
+            if self._settings.retry_after:
+                strike = replace(_THROTTLED, seconds=self._meter.wait(identity, now))
+        elif (strike := self._injector.strike(identity) or _SERVED) is not _SERVED:
+            verdict, done = strike.verdict, strike.done
+        who = (identity.account, identity.region, identity.service, identity.action)
+        self._counts.record(Verdict(now, *who, verdict, done))
+        return strike
+
+    async def _answer(self, identity: Identity, strike: Strike, environ: dict[str, Any]) -> Answer:
+        match strike.kind:
+            case "throttle":
+                answer, waits = self._refuse(identity, throttle(identity)), self._retry_after(identity, strike.seconds)
+                return replace(answer, headers={**answer.headers, **waits}) if waits else answer
+            case "page":
+                return html_page(strike.status)
+            case "empty":
+                return Answer(status=strike.status, body=b"")
+            case _:
+                return await self._ask_moto(identity, environ)
 
     async def _ask_moto(self, identity: Identity, environ: dict[str, Any]) -> Answer:
         call = partial(run_wsgi_app, self._app, environ, buffered=True)
         try:
             chunks, status, headers = await asyncio.get_running_loop().run_in_executor(self._threads, call)
         except Exception as error:  # noqa: BLE001 - whatever breaks in moto is a failure of the service
-            return self._refuse(identity, Fault(500, "InternalFailure", f"{type(error).__name__}: {error}"))
+            return self._refuse(identity, Failure(500, "InternalFailure", f"{type(error).__name__}: {error}"))
         return Answer(status=int(status.partition(" ")[0]), headers=dict(headers), body=b"".join(chunks))
 
-    def _refuse(self, identity: Identity, fault: Fault) -> Answer:
-        return error_answer(identity.protocol, fault, str(UUID(int=self._ids.getrandbits(128), version=4)))
+    def _refuse(self, identity: Identity, failure: Failure) -> Answer:
+        return error_answer(identity.protocol, failure, str(UUID(int=self._ids.getrandbits(128), version=4)))
 
-    def _admit(self, identity: Identity) -> bool:
-        now = asyncio.get_running_loop().time()
-        admitted = self._meter.admit(identity, now)
-        said = "accepted" if admitted else "throttled"
-        verdict = Verdict(now, identity.account, identity.region, identity.service, identity.action, said)
-        self._log.append(verdict)
-        self._counts[verdict[1:]] += 1
-        return admitted
+    def _retry_after(self, identity: Identity, wait: float) -> dict[str, str]:
+        rule = next((rule for rule in self._settings.retry_after if identity.fits(rule.match)), None)
+        return rule.lines(wait) if rule else {}
 
-    def _own_page(self, method: str, page: str) -> web.Response:
-        match method, page:
-            case "GET", "inventory":
-                return web.json_response(self._inventory_page())
-            case "GET", "counters":
-                return web.json_response(self._counters_page())
-            case "GET", "log":
-                return web.json_response(list(self._log))
-            case "POST", "reset":
-                self._meter.reset()
-                self._log.clear()
-                self._counts.clear()
-                return web.json_response({})
-            case _:
-                return web.json_response({"error": "no such page"}, status=404)
+    def _own_page(self, method: str, page: str, body: bytes) -> web.Response:
+        answer: Callable[[], web.Response] | None = {
+            "GET ": self._page_to_read,
+            "GET inventory": lambda: web.json_response(self._inventory_page()),
+            "GET counters": lambda: web.json_response(self._counts.totals()),
+            "GET log": lambda: web.json_response(list(self._counts.log)),
+            "POST faults": lambda: self._set_faults(body),
+            "POST reset": self._reset,
+        }.get(f"{method} {page}")
+        return answer() if answer else web.json_response({"error": "no such page"}, status=404)
+
+    def _page_to_read(self) -> web.Response:
+        standings = self._meter.standings(asyncio.get_running_loop().time())
+        return web.Response(text=counters_page(self._counts.totals(), standings), content_type="text/html")
 
     def _inventory_page(self) -> dict[str, Any]:
         return {
@@ -129,19 +149,61 @@ class SimulatedAwsServer:
             "resources": sorted(self._inventory.resources),
         }
 
-    def _counters_page(self) -> dict[str, Any]:
-        rows: dict[tuple[str, ...], dict[str, int]] = {}
-        totals = {"accepted": 0, "throttled": 0}
-        for (*what, verdict), count in sorted(self._counts.items()):
-            rows.setdefault(tuple(what), {"accepted": 0, "throttled": 0})[verdict] = count
-            totals[verdict] += count
-        names = ("account", "region", "service", "action")
-        return totals | {"rows": [dict(zip(names, what, strict=True)) | counts for what, counts in rows.items()]}
+    def _set_faults(self, body: bytes) -> web.Response:
+        try:
+            self._injector = Injector([Faults(**rule) for rule in json.loads(body)], self._settings.seed)
+        except (ConfigurationError, TypeError, ValueError) as error:
+            return web.json_response({"error": str(error)}, status=400)
+        return web.json_response({})
+
+    def _reset(self) -> web.Response:
+        self._meter.reset()
+        self._counts.clear()
+        self._injector = Injector(self._settings.faults, self._settings.seed)
+        return web.json_response({})
 
 
 def _make_request(message: Any, payload: Any, protocol: Any, writer: Any, task: Any) -> web.BaseRequest:
     loop = asyncio.get_running_loop()
     return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=_LARGEST_BODY)
+
+
+async def _read(request: web.BaseRequest) -> bytes:
+    if "Expect" in request.headers:
+        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+    return await request.read()
+
+
+async def _deliver(request: web.BaseRequest, answer: Answer, strike: Strike) -> web.StreamResponse:
+    match strike.kind:
+        case "reset":
+            return _reset(request)
+        case "cut":
+            return await _cut(request, answer, strike.share)
+        case _:
+            return web.Response(status=answer.status, headers=answer.headers, body=answer.body)
+
+
+async def _cut(request: web.BaseRequest, answer: Answer, share: float) -> web.StreamResponse:
+    length = len(answer.body)
+    if length <= 1 or request.method == "HEAD":
+        return _reset(request)
+    headers = {name: value for name, value in answer.headers.items() if name.lower() != "content-length"}
+    response = web.StreamResponse(status=answer.status, headers=headers)
+    response.content_length = length
+    await response.prepare(request)
+    await response.write(answer.body[: min(length - 1, max(1, int(length * share)))])
+    if request.transport is not None:
+        request.transport.close()  # once what was written is out
+    return response
+
+
+def _reset(request: web.BaseRequest) -> web.Response:
+    if (transport := request.transport) is not None:
+        connection: socket.socket = transport.get_extra_info("socket")
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
+        transport.abort()
+    return web.Response()  # to nobody
 
 
 def _environ(request: web.BaseRequest, path: str, query: str, body: bytes, account: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from botocore.exceptions import ClientError
 
-from cloudretry.simcloud.answers import Fault, error_answer
+from cloudretry.simcloud.answers import Failure, error_answer
 from cloudretry.simcloud.identity import Protocol
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def test_what_breaks_moto_is_a_failure_of_the_service(aws: SimulatedAws, connect
 
 @pytest.mark.parametrize("protocol", list(Protocol))
 def test_every_answer_names_the_request(protocol: Protocol) -> None:
-    fault = Fault(503, "SlowDown", "more <&> later")
+    fault = Failure(503, "SlowDown", "more <&> later")
     first, second = (error_answer(protocol, fault, each * 8 + "-0000") for each in "ab")
     assert first.status == second.status == 503
     assert first.headers != second.headers

@@ -18,7 +18,8 @@ from werkzeug.test import Client
 from cloudretry.simcloud.inventory import build_inventory
 from cloudretry.simcloud.memo import make_moto_remember
 
-build_inventory(5, 1, ("eu-west-1",))
+inventory = build_inventory(5, 1, ("eu-west-1",), size=0.1)
+instance = min(name for _, _, kind, name in inventory.resources if kind == "ec2:instance")
 client = Client(DomainDispatcherApplication(create_backend_app))
 
 def ask(service, **form):
@@ -30,8 +31,10 @@ def ask(service, **form):
 
 def answers():
     for action in ("DescribeInstances", "DescribeVolumes", "DescribeSecurityGroups", "DescribeSubnets", "DescribeVpcs"):
-        yield ask("ec2", Action=action, Version="2016-11-15", MaxResults="20")
+        yield ask("ec2", Action=action, Version="2016-11-15", MaxResults="5")
     yield ask("ec2", Action="DescribeVolumes", Version="2016-11-15", **{"VolumeId.1": "vol-nosuch"})
+    for name in (instance, "i-nosuch"):
+        yield ask("ec2", Action="DescribeInstanceAttribute", Version="2016-11-15", InstanceId=name, Attribute="userData")
     for action in ("ListRoles", "ListUsers"):
         yield ask("iam", Action=action, Version="2010-05-08")
     yield ask("rds", Action="DescribeDBInstances", Version="2014-10-31")
@@ -47,4 +50,4 @@ def test_remembering_changes_no_byte() -> None:
     home = str(Path(cloudretry.__file__).parents[1])
     done = subprocess.run([sys.executable, "-c", SCRIPT], cwd=home, capture_output=True, text=True, check=False)
     assert done.stderr == ""
-    assert done.stdout == "[200, 200, 200, 200, 200, 400, 200, 200, 200] True\n"
+    assert done.stdout == "[200, 200, 200, 200, 200, 400, 200, 400, 200, 200, 200] True\n"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import socket
 import subprocess
 import sys
 import time
+from dataclasses import fields
 from pathlib import Path
 from typing import IO, Any
 
@@ -16,10 +18,11 @@ from botocore.exceptions import ClientError
 
 import cloudretry
 from cloudretry import simcloud
-from cloudretry.errors import MissingExtra
-from cloudretry.simcloud import PUBLISHED, Limit, SimulatedAws, SimulationFailed, simulated_aws
+from cloudretry.errors import ConfigurationError, MissingExtra
+from cloudretry.simcloud import PUBLISHED, Faults, Limit, RetryAfter, SimulatedAws, SimulationFailed, simulated_aws
 from cloudretry.simcloud.settings import Settings
 
+SMALL = 0.25  # as the server of the fixture `aws`
 HOME = str(Path(cloudretry.__file__).parents[1])
 
 
@@ -85,10 +88,27 @@ def test_latency_delays_every_answer(strict: SimulatedAws, connect: Any) -> None
 
 
 def test_settings_survive_the_way_to_the_server() -> None:
-    settings = Settings(seed=3, accounts=1, regions=("eu-west-1",), limits=PUBLISHED, latency=0.5)
+    faults = (Faults(match="ec2", kinds=("cut", "slow"), rate=0.5, times=3, status=200, seconds=0.1), Faults())
+    waits = (RetryAfter(match="s3", seconds=2.5, headers=("Retry-After",)), RetryAfter())
+    varied = {"seed": 3, "accounts": 1, "regions": ("eu-west-1",), "size": 0.5, "latency": 0.5, "port": 1234}
+    settings = Settings(limits=PUBLISHED, faults=faults, retry_after=waits, **varied)  # type: ignore[arg-type]
     assert Settings.from_json(settings.to_json()) == settings
     assert "\n" not in settings.to_json()
     assert isinstance(settings.limits[0].limit, Limit)
+    assert all(getattr(settings, field.name) != field.default for field in fields(Settings) if field.name != "limits")
+
+
+@pytest.mark.parametrize("wrong", [{"accounts": 0}, {"regions": ()}, {"size": 0}, {"latency": -1}, {"latency": math.inf}])
+def test_impossible_settings_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match=next(iter(wrong))):
+        Settings(**wrong)
+
+
+def test_a_port_that_is_taken_is_named(aws: SimulatedAws) -> None:
+    taken = int(aws.url.rpartition(":")[2])
+    said = rf"port {taken} of 127\.0\.0\.1 can't be used: Address already in use$"
+    with pytest.raises(SimulationFailed, match=said), simulated_aws(port=taken):
+        pass
 
 
 def test_importing_needs_neither_moto_nor_aiohttp() -> None:
@@ -119,7 +139,7 @@ def ended(aws: SimulatedAws) -> tuple[SimulatedAws, subprocess.Popen[str]]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(simcloud, "_spawn", spy)
-        context = simulated_aws(accounts=2, regions=aws.regions)
+        context = simulated_aws(accounts=2, regions=aws.regions, size=SMALL)
         running = context.__enter__()
         assert spawned[0].poll() is None
         assert not context.__exit__(OwnError, OwnError(), None)  # it is not swallowed

@@ -1,0 +1,89 @@
+"""What a user may write about faults, Retry-After and limits, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from cloudretry.errors import ConfigurationError
+from cloudretry.simcloud import Faults, Limit, RetryAfter, Rule
+from cloudretry.simcloud.specs import read_faults, read_limits, read_retry_after
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("rate=0.02,kinds=cut+page+reset", Faults(rate=0.02, kinds=("cut", "page", "reset"))),
+        (
+            "match=ec2:Describe*@1/eu-*, times=2, kinds=page, status=403",
+            Faults(match="ec2:Describe*@1/eu-*", times=2, kinds=("page",), status=403),
+        ),
+        ("kinds=slow,seconds=0.5", Faults(kinds=("slow",), seconds=0.5)),
+        ('{"kinds": ["reset"], "rate": 0.5}', Faults(kinds=("reset",), rate=0.5)),
+    ],
+)
+def test_faults(text: str, expected: Faults) -> None:
+    assert read_faults(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "not key=value"),
+        ("cut", "not key=value"),
+        ("rat=0.1", "rat is not one of kinds, match, rate"),
+        ("rate=often", "often"),
+        ("rate=2", "between 0 and 1"),
+        ("kinds=fire", "some of cut, page"),
+        ('{"kinds": ["cut"', "delimiter"),
+        ('{"rate": "often"}', "often|supported"),
+        ('{"kinds": 3}', "iterable"),
+    ],
+)
+def test_other_faults_are_refused(text: str, said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        read_faults(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("bucket", RetryAfter()),
+        ("2", RetryAfter(seconds=2.0)),
+        ("match=s3,seconds=0.5,headers=Retry-After", RetryAfter(match="s3", seconds=0.5, headers=("Retry-After",))),
+    ],
+)
+def test_retry_after(text: str, expected: RetryAfter) -> None:
+    assert read_retry_after(text) == expected
+
+
+@pytest.mark.parametrize("text", ["soon", "-1", "headers=X-Wait", "wait=2"])
+def test_other_waits_are_refused(text: str) -> None:
+    with pytest.raises(ConfigurationError):
+        read_retry_after(text)
+
+
+def test_limits() -> None:
+    first = '{"service": "ec2", "burst": 9, "refill": 0.5}'
+    second = '{"service": "s3", "actions": ["Get*"], "burst": 1, "refill": 0, "shared": true}'
+    assert read_limits(f"[{first}, {second}]") == (
+        Rule(service="ec2", actions=("*",), limit=Limit(9, 0.5), source="given"),
+        Rule(service="s3", actions=("Get*",), limit=Limit(1, 0), source="given", shared=True),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[", "not JSON"),
+        ("{}", "not a list"),
+        ("[1]", "not a limit such as"),
+        ('[{"service": "ec2"}]', "not a limit such as"),
+        ('[{"service": "ec2", "burst": 1, "refill": 1, "color": "red"}]', "not a limit such as"),
+        ('[{"service": "ec2", "burst": 0, "refill": 1}]', "at least 1"),
+        ('[{"service": "ec2", "burst": "a", "refill": 1}]', "not a limit such as"),
+        ('[{"service": "ec2", "burst": 1, "refill": 1, "actions": 3}]', "not a limit such as"),
+    ],
+)
+def test_other_limits_are_refused(text: str, said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        read_limits(text)
