@@ -96,7 +96,7 @@ def _lead_to(running: SimulatedAws, patch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.upper().startswith("AWS_")]:
         patch.delenv(name)
     for name, value in running.credentials(running.accounts[0]).items():
-        patch.setenv(name.upper(), value)
+        patch.setenv(name.upper(), str(value))
     for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
         patch.setenv(name, running.regions[0])
     for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):

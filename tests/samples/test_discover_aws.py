@@ -53,7 +53,7 @@ def aws(_aws: SimulatedAws) -> SimulatedAws:
 
 def user_of(aws: SimulatedAws) -> dict[str, str]:
     """The environment of a user of the first account."""
-    keys = {name.upper(): value for name, value in aws.credentials(aws.accounts[0]).items()}
+    keys = {name.upper(): str(value) for name, value in aws.credentials(aws.accounts[0]).items()}
     return {"AWS_ENDPOINT_URL": aws.url, **keys, **HURRY}
 
 
