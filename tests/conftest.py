@@ -43,13 +43,17 @@ def own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @dataclass(frozen=True)
 class Answer:
-    """What the server says: a whole response, or the end of the connection (`reset`) or silence where one was due."""
+    """What the server says: a whole response, or the end of the connection (`reset`) or silence where one was due.
+
+    `hang_up`: it closes the connection after the response, without having said so.
+    """
 
     status: int = 200
     body: bytes = b""
     headers: dict[str, str] = field(default_factory=dict)
     reset: bool = False
     silent: bool = False
+    hang_up: bool = False
 
 
 @dataclass(frozen=True)
@@ -94,6 +98,7 @@ class LoopbackServer:
                 if self.command != "HEAD":
                     self.wfile.write(answer.body)
                 self.wfile.flush()
+                self.close_connection = self.close_connection or answer.hang_up
 
             do_GET = do_POST = do_PUT = do_HEAD = do_DELETE = do_CONNECT = _answer  # noqa: N815 - names of the base class
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ssl
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,17 @@ def test_a_read_is_asked_again_for_a_slow_answer(serve: Make, hooked: Make, answ
     assert hooked("lambda", server, read_timeout=0.2).list_functions()["Functions"] == []
     assert len(server.requests) == 2
     assert len(clock.sleeps) == 1
+
+
+def test_a_kept_alive_connection_that_was_closed_costs_nothing(serve: Make, hooked: Make, clock: Any, Answer: Any) -> None:
+    made = Answer(200, b"<CreateUserResponse><CreateUserResult><User/></CreateUserResult></CreateUserResponse>", hang_up=True)
+    server = serve(made)
+    client = hooked("iam", server)
+    for _ in range(5):
+        client.create_user(UserName="u")
+        threading.Event().wait(0.02)  # until the end of the connection has arrived
+    assert len(server.requests) == 5
+    assert clock.sleeps == []
 
 
 @pytest.fixture

@@ -240,19 +240,20 @@ def make_role_session() -> boto3.Session:
 # Many clients, threads, processes.
 
 
-def test_clients_leave_nothing_behind() -> None:
+@pytest.mark.parametrize("clients", [40, pytest.param(1000, marks=pytest.mark.long)])
+def test_clients_leave_nothing_behind(clients: int) -> None:
     session: Any = attach(boto3.Session(region_name="eu-west-1"), configuration={})
     emitter = session._session.get_component("event_emitter")
     gone = []
     gc.disable()  # freed by their reference count alone, as clients without a hook are
     try:
-        for number in range(40):
+        for number in range(clients):
             client = session.client("sts")
             gone.append(weakref.ref(client))
             if number == 0:
                 before = len(list(emitter._emitter._handlers.prefix_search("creating-client-class.sts")))
             del client
-        assert [ref() for ref in gone] == [None] * 40
+        assert [ref() for ref in gone] == [None] * clients
     finally:
         gc.enable()
     assert len(list(emitter._emitter._handlers.prefix_search("creating-client-class.sts"))) == before
