@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
+import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from cloudretry.config import Configuration, load_configuration
+from cloudretry.config import Configuration, load_configuration, switched_off
 from cloudretry.core.history import History
 from cloudretry.errors import CloudRetryError, MissingExtra
 from cloudretry.report import Report
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["AwsApiCommand", "attach", "history"]
 
 Source: TypeAlias = "Configuration | Mapping[str, Any] | str | os.PathLike[str] | None"
+logger = logging.getLogger("cloudretry")
+
 T = TypeVar("T")
 C = TypeVar("C", bound="AwsApiCommand")
 
@@ -46,10 +50,8 @@ def attach(thing: T, *, configuration: Source = None, account: str | None = None
     """
     if _disabled():
         return thing
-    try:
+    with _needs("aws", "botocore"):
         from cloudretry.aws.attach import attach_any, is_attached
-    except ImportError:
-        raise MissingExtra("aws") from None
     if configuration is None and report is None and is_attached(thing):
         return thing
     engine = Engine(load_configuration(configuration).settings, listeners=[report] if report else [])
@@ -124,8 +126,9 @@ class AwsApiCommand:
         The client is kept as by `execute`; one takes about a megabyte, so close commands of accounts that are done.
         """
         client = self._kept(service_name, region_name)
+        call = getattr(client, operation)
         if not client.can_paginate(operation):
-            return iter([getattr(client, operation)(**params)])
+            return iter([call(**params)])
         pages: Iterable[dict[str, Any]] = client.get_paginator(operation).paginate(**params)
         return iter(pages)
 
@@ -152,12 +155,10 @@ class AwsApiCommand:
 
     def _own_session(self, factory: Callable[[], boto3.Session] | None) -> boto3.Session:
         """A session that nobody else uses is hooked whole, so that the clients inside its credential providers are too."""
-        try:
+        with _needs("aws", "boto3"):
             from boto3 import Session
+        from cloudretry.aws.attach import attach_any
 
-            from cloudretry.aws.attach import attach_any
-        except ImportError:
-            raise MissingExtra("aws") from None
         session = (factory or Session)()
         if not _disabled():
             attach_any(session, self._engine, account=self.account)
@@ -193,6 +194,25 @@ def _rebuild(session: Any, account: str | None, configuration: Configuration) ->
     return AwsApiCommand(session, account=account, configuration=configuration)
 
 
+@contextmanager
+def _needs(extra: str, package: str) -> Iterator[None]:
+    """Turn the absence of a package into MissingExtra; a package that is there and broken says so itself."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] != package:
+            raise
+        raise MissingExtra(extra) from None
+
+
 def _disabled() -> bool:
-    """The kill switch, looked at whenever something is about to be hooked."""
-    return os.environ.get("CLOUDRETRY_DISABLED", "").lower() not in {"", "0", "false"}
+    """The kill switch, looked at whenever something is about to be hooked; one warning says that it is on."""
+    if not switched_off(os.environ):
+        return False
+    if not _warned:
+        _warned.append(True)
+        logger.warning("CLOUDRETRY_DISABLED is set: calls are neither retried nor counted by cloudretry")
+    return True
+
+
+_warned: list[bool] = []

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 __all__ = ["CallsLost", "CloudRetryError", "ConfigurationError", "MissingExtra", "PluginNotFound"]
 
+_SHOWN = 20  # lines of a message; the error itself has them all
+
 
 class CloudRetryError(Exception):
     """Root of every error that cloudretry raises in its own name."""
@@ -39,7 +41,7 @@ class MissingExtra(CloudRetryError):  # noqa: N818 - named for what happened; it
         self.extra = extra
 
     def __str__(self) -> str:
-        return f'not installed; run: pip install "cloudretry[{self.extra}]"'
+        return f'what the extra "{self.extra}" brings is not installed; run: pip install "cloudretry[{self.extra}]"'
 
 
 class CallsLost(CloudRetryError):  # noqa: N818 - named for what happened; its base carries the suffix
@@ -50,4 +52,6 @@ class CallsLost(CloudRetryError):  # noqa: N818 - named for what happened; its b
         self.lost = lost
 
     def __str__(self) -> str:
-        return "\n".join([f"{len(self.lost)} calls were lost:", *self.lost])
+        more = len(self.lost) - _SHOWN
+        lines = [f"{len(self.lost)} calls were lost:", *self.lost[:_SHOWN]]
+        return "\n".join([*lines, f"… and {more} more"] if more > 0 else lines)

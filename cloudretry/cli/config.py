@@ -30,6 +30,7 @@ def config() -> None:
 @_FILE
 def show(*, origin: bool, operation: str | None, form: str, file: str | None) -> None:
     """Print the effective settings; what is printed can be loaded again."""
+    from cloudretry.config import switched_off
     from cloudretry.config.rendering import parse_call, show_call
     from cloudretry.config.rendering import show as shown_whole
 
@@ -40,6 +41,8 @@ def show(*, origin: bool, operation: str | None, form: str, file: str | None) ->
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--for") from None
     configuration = _load(file)
+    if switched_off(os.environ):
+        click.echo("CLOUDRETRY_DISABLED is set: none of this is in use", err=True)
     shown = shown_whole(configuration) if call is None else show_call(configuration, call)
     click.echo(shown.as_json() if form == "json" else shown.as_toml(with_origins=origin).rstrip("\n"))
 
@@ -53,7 +56,9 @@ def validate(file: str | None) -> None:
 
     configuration = load_configuration() if file is None else check_file(file)
     _warn(*configuration.warnings, *unresolved_references(configuration, os.environ))
-    click.echo("ok")
+    plugins = sorted({retry.plugin for retry in configuration.settings.all_retry_settings() if retry.plugin})
+    unbuilt = f" (not built here: {', '.join(plugins)}; try them with `cloudretry plugins check NAME`)" if plugins else ""
+    click.echo(f"ok{unbuilt}")
 
 
 @config.command()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cloudretry.config.configuration import Configuration
-from cloudretry.config.loading import load_configuration
+from cloudretry.config.loading import load_configuration, switched_off
 from cloudretry.config.place import Place
 
-__all__ = ["Configuration", "Place", "load_configuration"]
+__all__ = ["Configuration", "Place", "load_configuration", "switched_off"]

@@ -21,6 +21,7 @@ LARGEST_FILE: Final = 1_048_576
 FORMATS: Final = (".toml", ".json", ".yaml", ".yml")
 
 _TOML_PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
+_BARE_DURATION: Final = re.compile(r"=\s*(\d+(?:\.\d+)?(?:ms|s|m|h))\b")
 # The parser takes the square of the number of a key's parts: half a megabyte of "a.a.a…" would stop a program for hours.
 _LONG_KEY = re.compile(r"""(?:(?:(?<![\w-])[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*){64}""")
 _TOO_DEEP = "nested too deeply"
@@ -112,12 +113,17 @@ class _Lines:
 
     def __init__(self, text: str, source: str) -> None:
         self._source = source
+        self._text = text
         self._length = len(text)
         self._starts = [0, *(newline.end() for newline in re.finditer("\n", text))]
 
     def place(self, offset: int) -> Place:
         line = bisect.bisect_right(self._starts, offset)
         return Place(self._source, line, offset - self._starts[line - 1] + 1)
+
+    def text(self, number: int) -> str:
+        """The line with this number, counted from 1."""
+        return self._text[self._starts[number - 1] : self._starts[number] if number < len(self._starts) else self._length]
 
     def places(self, offsets: Mapping[KeyPath, int]) -> dict[KeyPath, Place]:
         return {path: self.place(offset) for path, offset in offsets.items()}
@@ -150,7 +156,9 @@ def _toml_error(message: str, lines: _Lines, repeats: Iterable[tuple[KeyPath, in
     for path, first, second in repeats:
         if lines.place(second).line == place.line:
             return ConfigurationError(str(_repeated(path, lines, first, second)))
-    return _refused(place, f"not TOML: {printable(_TOML_PLACE.sub('', message))}")
+    bare = _BARE_DURATION.search(lines.text(place.line)) if place.line else None
+    hint = f'; a duration needs quotes: "{bare[1]}"' if bare else ""
+    return _refused(place, f"not TOML: {printable(_TOML_PLACE.sub('', message))}{hint}")
 
 
 def _repeated(path: KeyPath, lines: _Lines, first: int, second: int) -> Problem:

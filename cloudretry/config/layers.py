@@ -130,11 +130,20 @@ def _add_users_file(found: Found, environ: Mapping[str, str], directory: str | N
         return
     candidates = list(_user_candidates(environ))
     existing = [path for path in candidates if os.path.isfile(path)]  # noqa: PTH113 - Path.is_file raises on some faults
+    _warn_of_misnamed_file(found, candidates)
     if candidates:
         found.users_file = printable((existing or candidates)[0])
     if existing:
         found.add("user", existing[0])
     found.warnings.extend(f"{printable(path)}: not read, because {existing[0]} is there" for path in existing[1:])
+
+
+def _warn_of_misnamed_file(found: Found, candidates: list[str]) -> None:
+    """The working directory's name for the file, in the user's folder, is an easy mistake."""
+    for path in candidates[:1]:
+        misnamed = os.path.join(os.path.dirname(path), _DIRECTORY_FILE)  # noqa: PTH118, PTH120 - as above
+        if os.path.isfile(misnamed):  # noqa: PTH113 - as above
+            found.warnings.append(f"{printable(misnamed)}: not read; in this folder the file is called {_USER_FILES[0]}")
 
 
 def _user_candidates(environ: Mapping[str, str]) -> Iterator[str]:

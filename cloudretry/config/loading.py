@@ -20,7 +20,7 @@ from cloudretry.errors import ConfigurationError, PluginNotFound
 if TYPE_CHECKING:
     from cloudretry.config.place import Problem
 
-__all__ = ["check_file", "load_configuration"]
+__all__ = ["check_file", "load_configuration", "switched_off"]
 
 
 def load_configuration(
@@ -37,6 +37,11 @@ def load_configuration(
     if isinstance(source, Configuration):
         return source
     return _assembled(find_layers(source, environ, cwd))
+
+
+def switched_off(environ: Mapping[str, str]) -> bool:
+    """Whether CLOUDRETRY_DISABLED is set to anything but nothing, 0, false, no or off."""
+    return environ.get("CLOUDRETRY_DISABLED", "").strip().lower() not in {"", "0", "false", "no", "off"}
 
 
 def check_file(path: str | os.PathLike[str]) -> Configuration:

@@ -65,12 +65,20 @@ def _page(name: str, entry: ProviderSettings, samples: int, rng: Random) -> Iter
     else:
         yield from _table(waits(retry, samples=samples, rng=rng), retry)
     yield ""
-    yield f"  worst case of a call: {retry.max_retries + 1} attempts, {write_duration(worst_wait(retry))} of waiting"
+    worst = f"{retry.max_retries + 1} attempts, {write_duration(worst_wait(retry))} of waiting"
+    yield f"  worst case of a call: {worst}{_why(retry)}"
     yield f"  (a wait that would end past the time budget of {write_duration(retry.time_budget)} is not begun)"
     yield f"  {_transient(retry)}"
     if entry.overrides:
         count = f"{len(entry.overrides)} override{'s' if len(entry.overrides) > 1 else ''}"
         yield f"  {count} may change this for single operations: config show --for SERVICE:OPERATION"
+
+
+def _why(retry: RetrySettings) -> str:
+    """Where the worst wait is not the sum of the rows above."""
+    if retry.strategy == "response_header":
+        return ", if the provider asks for it"
+    return ", if the plugin says so" if retry.strategy == "custom" else ""
 
 
 def _rule(retry: RetrySettings) -> Iterator[str]:
@@ -86,7 +94,8 @@ def _rule(retry: RetrySettings) -> Iterator[str]:
         )
         yield "without one it is the fall-back:"
     elif retry.strategy == "custom":
-        yield f"a wait is what getDelay() of the plugin {retry.plugin} says; where it gives nothing usable, the fall-back:"
+        yield f"a wait is what getDelay() of the plugin {retry.plugin} says; where it gives nothing usable, the fall-back"
+        yield f"(`cloudretry plugins check {retry.plugin}` shows its delays):"
     elif retry.strategy == "sdk":
         yield "the SDK's own counters and pauses decide; ours would be:"
     cap, base = write_duration(retry.max_delay), write_duration(retry.base_delay)

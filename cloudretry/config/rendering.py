@@ -99,6 +99,8 @@ def parse_call(text: str) -> Call:
         raise ValueError(f"{text!r} is not an operation; accepted: {accepted}")
     account, region = (None if part in {None, "", "-"} else part for part in (found["account"], found["region"]))
     provider = found["provider"] or PROVIDERS[0]
+    if provider == "aws" and (found["operation"][:1].islower() or "_" in found["operation"]):
+        raise ValueError(f"{found['operation']!r} is no operation of AWS; they are written like DescribeInstances")
     return Call(provider=provider, service=found["service"], operation=found["operation"], account=account, region=region)
 
 

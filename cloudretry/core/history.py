@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timezone
 from typing import Any
 
-__all__ = ["Attempt", "History"]
+__all__ = ["Attempt", "History", "one_line"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +39,19 @@ class History:
     reason: str
     retry_at: datetime | None = None
 
+    def __str__(self) -> str:
+        """One line, to be searched for and to be handed to the provider's support."""
+        last = self.attempts[-1] if self.attempts else None
+        return one_line(
+            self.call,
+            attempts=len(self.attempts),
+            waited=self.total_wait,
+            status=last.status if last else None,
+            code=last.code if last else None,
+            reason=self.reason,
+            request_id=last.request_id if last else None,
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready; `from_dict` gives back an equal value."""
         attempts = [{name: value for name, value in asdict(item).items() if value is not None} for item in self.attempts]
@@ -63,3 +76,18 @@ class History:
             reason=raw["reason"],
             retry_at=retry_at,
         )
+
+
+def one_line(
+    call: object,
+    *,
+    attempts: int,
+    waited: float,
+    status: int | None,
+    code: str | None,
+    reason: str,
+    request_id: str | None,
+) -> str:
+    """`ec2:DescribeVpcs@111122223333/eu-west-1 attempts=9 waited=31.7s last=503 RequestLimitExceeded reason=… request_id=…`."""
+    last = f"{status or '-'} {code or '-'}"
+    return f"{call} attempts={attempts} waited={waited:.1f}s last={last} reason={reason} request_id={request_id or '-'}"

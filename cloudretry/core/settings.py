@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -133,6 +133,12 @@ class Settings:
     """Every provider's entry, frozen. Safe to share between threads and to pickle."""
 
     providers: Mapping[str, ProviderSettings]
+
+    def all_retry_settings(self) -> Iterator[RetrySettings]:
+        """Each entry's own, and what each override alone makes of it."""
+        for entry in self.providers.values():
+            yield entry.retry
+            yield from (replace(entry.retry, **override.changes) for override in entry.overrides)
 
     def to_json(self) -> str:
         """The compiled form; `from_json` reads it back to an equal value."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from cloudretry.core.decision import StopReason
 from cloudretry.core.events import AttemptFailed, CallEnded, Event
+from cloudretry.core.history import one_line
 from cloudretry.core.outcome import Kind
 from cloudretry.errors import CallsLost
 
@@ -22,7 +23,7 @@ _MOST_LOST_LINES: Final = 10_000  # the counts stay exact; what is listed must n
 
 @dataclass(slots=True)
 class OperationReport:
-    """Counts of one operation in one account and region. `waited` is in seconds.
+    """Counts of one operation in one account and region. `waited` is in seconds, summed over all threads.
 
     A call is lost when it ended without the provider's answer to it: throttled, broken or not sent to the end. One that the
     provider refused (access denied, no such thing) is `refused`.
@@ -75,6 +76,10 @@ class Report:
         if self.total.lost:
             raise CallsLost(*self.lost)
 
+    def __str__(self) -> str:
+        """The sums, in one line."""
+        return str(self.total)
+
     def __call__(self, event: Event) -> None:
         """Count an event; this is what makes a report a listener."""
         with self._lock:
@@ -121,9 +126,12 @@ def _copy(counts: OperationReport) -> OperationReport:
 
 def _line(event: CallEnded) -> str:
     outcome = event.outcome
-    last = f"{outcome.status or '-'} {outcome.code or '-'}" if outcome else "-"
-    request = (outcome.request_id if outcome else None) or "-"
-    return (
-        f"{event.call} attempts={event.attempts} waited={event.waited:.1f}s last={last} "
-        f"reason={event.stop.reason.value} request_id={request}"
+    return one_line(
+        event.call,
+        attempts=event.attempts,
+        waited=event.waited,
+        status=outcome.status if outcome else None,
+        code=outcome.code if outcome else None,
+        reason=event.stop.reason.value,
+        request_id=outcome.request_id if outcome else None,
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-from dataclasses import replace
 from random import Random, SystemRandom
 from threading import Lock
 from typing import TYPE_CHECKING, TypeAlias
@@ -48,10 +47,10 @@ class Engine:
         self._plugins: dict[tuple[str, str], Plugin] = {}
         self._building = Lock()
         self._faulty: set[int] = set()
-        for entry in settings.providers.values():
-            for retry in [entry.retry, *(replace(entry.retry, **override.changes) for override in entry.overrides)]:
-                if retry.strategy == "custom" and retry.plugin is not None:
-                    self._plugin(retry)
+        self._account_warned = False
+        for retry in settings.all_retry_settings():
+            if retry.strategy == "custom" and retry.plugin is not None:
+                self._plugin(retry)
 
     def begin(self, call: Call, bounds: Bounds | None = None) -> RetryMachine:
         """Start a call. `bounds`: a function that narrows the settings, where this kind of client needs it.
@@ -62,6 +61,7 @@ class Engine:
         retry = self._resolved.get((call, bounds))
         if retry is None:
             retry = self.settings.providers[call.provider].for_call(call)
+            self._warn_of_unknown_account(call)
             if retry.strategy == "custom":
                 self._plugin(retry)
             if bounds is not None:
@@ -121,6 +121,13 @@ class Engine:
                 if id(listener) not in self._faulty:
                     self._faulty.add(id(listener))
                     logger.exception("a listener of cloudretry failed; the call goes on: %r", listener)
+
+    def _warn_of_unknown_account(self, call: Call) -> None:
+        """An override that names accounts does nothing for a client whose account nobody told us: that must not be silent."""
+        overrides = self.settings.providers[call.provider].overrides
+        if call.account is None and not self._account_warned and any(item.match.account != "*" for item in overrides):
+            self._account_warned = True
+            logger.warning("overrides match by account, but the account of %s is not known; pass account=", call)
 
     def _cancelled(self, machine: RetryMachine) -> None:
         machine.cancel()

@@ -71,15 +71,17 @@ def test_only_clients_resources_and_sessions_can_be_attached() -> None:
 
 
 def test_the_kill_switch_leaves_everything_as_it_was(
-    serve: Make, plain: Make, throttle: Make, monkeypatch: pytest.MonkeyPatch
+    serve: Make, plain: Make, throttle: Make, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("CLOUDRETRY_DISABLED", "1")
+    monkeypatch.setattr("cloudretry.commands._warned", [])
     server = serve(throttle("sts"))
     client = attach(plain("sts", server, retries={"total_max_attempts": 1}))
     with pytest.raises(ClientError) as caught:
         client.get_caller_identity()
     assert history(caught.value) is None
     assert "_cloudretry" not in vars(AwsApiCommand().client("sts"))
+    assert "neither retried nor counted" in caplog.text
 
 
 def test_observe_mode_records_and_leaves_the_sdks_retry_in_place(
@@ -156,3 +158,22 @@ def test_overrides_hold_for_their_operation_and_account(serve: Make, throttle: M
         client.describe_vpcs()
     assert len(server.requests) == 4 + 2
     assert len(clock.sleeps) == 3 + 1
+
+
+def test_an_override_by_account_says_so_when_the_account_is_not_known(
+    serve: Make, answer: Make, plain: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    configuration = {"aws": {"overrides": [{"match": {"account": "111122223333"}, "max_retries": 0}]}}
+    client = attach(plain("sts", serve(answer("sts"))), configuration=configuration)
+    for _ in range(3):
+        client.get_caller_identity()
+    known = attach(plain("sts", serve(answer("sts"))), configuration=configuration, account="111122223333")
+    known.get_caller_identity()
+    assert [record.getMessage() for record in caplog.records if record.name == "cloudretry"] == [
+        "overrides match by account, but the account of sts:GetCallerIdentity@-/eu-west-1 is not known; pass account="
+    ]
+
+
+def test_a_misspelt_operation_is_an_attribute_error_as_with_boto3() -> None:
+    with pytest.raises(AttributeError, match="list_bucketss"):
+        AwsApiCommand().paginate("s3", "list_bucketss")

@@ -153,7 +153,7 @@ def test_validate_tells_which_references_have_nothing_behind_them(
         f'a = "${{env:THERE}}"\nb = ["${{env:GONE}}", "${{file:{tmp_path}/secret}}", "${{file:{tmp_path}/none}}"]\n'
     )
     done = run("validate", file)
-    assert (done.status, done.out) == (0, "ok\n")
+    assert (done.status, done.out) == (0, "ok (not built here: mine; try them with `cloudretry plugins check NAME`)\n")
     assert [line.split("${")[1].split("}")[0] for line in done.err.splitlines()] == ["env:GONE", f"file:{tmp_path}/none"]
 
 
@@ -270,3 +270,33 @@ def test_show_imports_nothing_heavy() -> None:
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("[aws]\n")
+
+
+def test_a_duration_without_quotes_is_told_from_other_mistakes(run: Run, file: Path) -> None:
+    file.write_text("[aws]\nbase_delay = 500ms\n")
+    done = run("validate", file)
+    assert done.status == 78
+    assert f"{file}:2:" in done.err
+    assert 'a duration needs quotes: "500ms"' in done.err
+
+
+def test_an_operation_in_pythons_spelling_is_refused(run: Run) -> None:
+    done = run("show", "--for", "ec2:describe_instances")
+    assert done.status == 2
+    assert "DescribeInstances" in done.err
+
+
+def test_the_kill_switch_is_mentioned(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLOUDRETRY_DISABLED", "1")
+    assert "none of this is in use" in run("show").err
+    monkeypatch.setenv("CLOUDRETRY_DISABLED", "off")
+    assert run("show").err == ""
+
+
+def test_a_misnamed_file_in_the_users_folder_is_not_passed_over_in_silence(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    (tmp_path / "cloudretry").mkdir()
+    (tmp_path / "cloudretry" / "cloudretry.toml").write_text("[aws]\nmax_retries = 3\n")
+    assert "cloudretry.toml: not read; in this folder the file is called config.toml" in run("validate").err
