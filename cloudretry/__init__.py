@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cloudretry.commands import AwsApiCommand, attach, history
+    from cloudretry.commands import AwsApiCommand, AzureApiCommand, attach, history
     from cloudretry.config import Configuration, load_configuration
     from cloudretry.core.context import BackoffContext
     from cloudretry.core.history import Attempt, History
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Attempt",
     "AwsApiCommand",
+    "AzureApiCommand",
     "BackoffContext",
     "CallsLost",
     "CloudRetryError",
@@ -38,6 +39,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "Attempt": "cloudretry.core.history",
     "AwsApiCommand": "cloudretry.commands",
+    "AzureApiCommand": "cloudretry.commands",
     "BackoffContext": "cloudretry.core.context",
     "CallsLost": "cloudretry.errors",
     "CloudRetryError": "cloudretry.errors",

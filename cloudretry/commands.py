@@ -7,6 +7,7 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from operator import attrgetter
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -18,11 +19,12 @@ from cloudretry.runtime.engine import Engine
 
 if TYPE_CHECKING:
     import boto3
+    from azure.core.pipeline.policies import AsyncRetryPolicy, RetryPolicy
     from botocore.client import BaseClient
     from botocore.config import Config
     from typing_extensions import Self
 
-__all__ = ["AwsApiCommand", "attach", "history"]
+__all__ = ["AwsApiCommand", "AzureApiCommand", "attach", "history"]
 
 Source: TypeAlias = "Configuration | Mapping[str, Any] | str | os.PathLike[str] | None"
 logger = logging.getLogger("cloudretry")
@@ -64,9 +66,10 @@ def history(error: BaseException) -> History | None:
 
     None for an error that was not ours. Works on pickled copies too.
     """
-    from cloudretry.aws.carry import carried
+    from cloudretry.aws.carry import carried as on_aws
+    from cloudretry.azure.carry import carried as on_azure
 
-    raw = carried(error)
+    raw = on_aws(error) or on_azure(error)
     try:
         return History.from_dict(raw) if isinstance(raw, dict) else None
     except (KeyError, TypeError, ValueError):
@@ -182,6 +185,118 @@ class AwsApiCommand:
         return made
 
 
+class AzureApiCommand:
+    """Makes real Azure clients, sync or aio, that are retried as configured. Thread-safe.
+
+    Picklable where the credential is given as an importable function.
+
+    Args:
+        credential: a credential of azure-identity or like it, for aio clients an aio one; or an importable function that
+            makes one, such as the class DefaultAzureCredential itself; or None where each client is given its own.
+        subscription_id: for the clients that have such a parameter.
+        configuration: a Configuration, a mapping, a path, or None for the layers (file, environment, built-in).
+        report: counts what the calls come to; one may serve many commands. A pickled copy counts anew.
+
+    Raises:
+        ConfigurationError: the configuration is refused, with all its problems.
+        MissingExtra: azure-core is not installed.
+    """
+
+    def __init__(
+        self,
+        credential: Any = None,
+        subscription_id: str | None = None,
+        *,
+        configuration: Source = None,
+        report: Report | None = None,
+    ) -> None:
+        with _needs("azure", "azure"):
+            import azure.core  # noqa: F401 - to say so at once if it is missing
+        self.subscription_id = subscription_id
+        self.configuration = load_configuration(configuration)
+        self.report = report or Report()
+        self._engine = Engine(self.configuration.settings, listeners=[self.report])
+        self._given = credential
+        self._credential = credential() if callable(credential) else credential
+        self._clients: dict[type, Any] = {}
+        self._lock = Lock()
+
+    def client(self, client_class: type[T], *args: Any, **kwargs: Any) -> T:
+        """A client, made with the arguments that its class takes; credential and subscription are filled in."""
+        from cloudretry.azure.clients import make
+
+        engine = None if _disabled() else self._engine
+        kwargs = {"credential": self._credential, "subscription_id": self.subscription_id, **kwargs}
+        return make(client_class, engine, *args, **kwargs)
+
+    def policy(self, **options: Any) -> RetryPolicy[Any, Any]:
+        """A retry policy for one sync azure-core client: `retry_policy=az.policy()`. Each client needs its own."""
+        from azure.core.pipeline.policies import RetryPolicy
+
+        from cloudretry.azure.policy import CloudRetryPolicy
+
+        return RetryPolicy(**options) if _disabled() else CloudRetryPolicy(engine=self._engine, **options)
+
+    def async_policy(self, **options: Any) -> AsyncRetryPolicy[Any, Any]:
+        """The same for one aio client."""
+        from azure.core.pipeline.policies import AsyncRetryPolicy
+
+        from cloudretry.azure.policy import AsyncCloudRetryPolicy
+
+        return AsyncRetryPolicy(**options) if _disabled() else AsyncCloudRetryPolicy(engine=self._engine, **options)
+
+    def execute(self, client_class: type[Any], operation: str, *args: Any, **params: Any) -> Any:
+        """What an operation of a kept client gives: `execute(ResourceManagementClient, "resource_groups.get", "one")`.
+
+        That is the model, an iterator over all pages, a poller; of an aio client whatever its method returns.
+        """
+        return attrgetter(operation)(self._kept(client_class))(*args, **params)
+
+    def close(self) -> None:
+        """Close the sync clients that `execute` keeps; aio ones are closed by `aclose`."""
+        for client in self._forgotten(aio=False):
+            client.close()
+
+    async def aclose(self) -> None:
+        """Close all clients that `execute` keeps."""
+        self.close()
+        for client in self._forgotten(aio=True):
+            await client.close()
+
+    def __enter__(self) -> Self:
+        """Close with the block what `execute` keeps."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        """Close with the block what `execute` keeps, aio clients too."""
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._given is not None and not callable(self._given):
+            raise CloudRetryError(
+                "a command with a live credential can't be pickled; give it an importable function that makes one"
+            )
+        return _rebuild_azure, (self._given, self.subscription_id, self.configuration)
+
+    def _kept(self, client_class: type[Any]) -> Any:
+        with self._lock:
+            if client_class not in self._clients:
+                self._clients[client_class] = self.client(client_class)
+            return self._clients[client_class]
+
+    def _forgotten(self, *, aio: bool) -> list[Any]:
+        from cloudretry.azure.clients import is_async
+
+        with self._lock:
+            return [self._clients.pop(kind) for kind in list(self._clients) if is_async(kind) is aio]
+
+
 def _copied(config: Config) -> Config:
     """A copy whose retries botocore may change: it rewrites the caller's own mapping otherwise."""
     twin = copy.copy(config)
@@ -203,6 +318,10 @@ def _needs(extra: str, package: str) -> Iterator[None]:
         if error.name is None or error.name.partition(".")[0] != package:
             raise
         raise MissingExtra(extra) from None
+
+
+def _rebuild_azure(credential: Any, subscription_id: str | None, configuration: Configuration) -> AzureApiCommand:
+    return AzureApiCommand(credential, subscription_id, configuration=configuration)
 
 
 def _disabled() -> bool:

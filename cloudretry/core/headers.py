@@ -85,7 +85,7 @@ _LONGEST_VALUE = 256  # a real value has under 80 characters; longer ones are no
 _NUMBER = re.compile(r"\d+(?:\.\d*)?|\.\d+", re.ASCII)
 _CLOCK = re.compile(r"(\d+):([0-5]?\d):([0-5]?\d(?:\.\d+)?)", re.ASCII)
 _MERGED = re.compile(r",(?!\s*\d{1,2}[ -][A-Za-z]{3})")  # the comma inside "Wed, 21 Oct …" separates nothing
-_IN_TEXT = re.compile(r"after '?(\d{1,9}(?:\.\d+)?)'? seconds", re.ASCII | re.IGNORECASE)
+_IN_TEXT = re.compile(r"\b(?:after|in) '?(\d{1,9}(?:\.\d+)?)'? seconds", re.ASCII | re.IGNORECASE)
 _SCALE: Final = {Unit.MILLISECONDS: 0.001, Unit.SECONDS: 1.0, Unit.MINUTES: 60.0}
 
 

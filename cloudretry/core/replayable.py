@@ -3,7 +3,7 @@
 Everything else is sent again only where the server refused it (a throttle) or never saw it.
 
 Sources: RFC 9110 §9.2.2 for methods; the AWS naming convention for operations; the service models' documentation for the
-exceptions.
+exceptions; Azure's REST reference for the requests that are sent by POST and only read.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["AWS_READS", "aws_replayable"]
+__all__ = ["AWS_READS", "AZURE_READING_POSTS", "aws_replayable", "azure_replayable"]
 
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
@@ -46,3 +46,42 @@ def aws_replayable(service: str, operation: str, *, method: str, has_token: bool
     if service == "s3" and method == "PUT":
         return S3_WRITES.match(operation) is not None
     return method in SAFE_METHODS or (service, operation) in AWS_SESSIONS or AWS_READS.match(operation) is not None
+
+
+AZURE_READING_POSTS: Final = frozenset(
+    {
+        ("microsoft.costmanagement", "externalbillingaccounts/{name}/forecast"),
+        ("microsoft.costmanagement", "externalbillingaccounts/{name}/query"),
+        ("microsoft.costmanagement", "forecast"),
+        ("microsoft.costmanagement", "query"),
+        ("microsoft.management", "getentities"),
+        ("microsoft.network", "networkinterfaces/{name}/effectivenetworksecuritygroups"),
+        ("microsoft.network", "networkinterfaces/{name}/effectiveroutetable"),
+        ("microsoft.network", "networkwatchers/{name}/topology"),
+        ("microsoft.policyinsights", "componentpolicystates/{name}/queryresults"),
+        ("microsoft.policyinsights", "policyevents/{name}/queryresults"),
+        ("microsoft.policyinsights", "policystates/{name}/queryresults"),
+        ("microsoft.policyinsights", "policystates/{name}/summarize"),
+        ("microsoft.policyinsights", "policytrackedresources/{name}/queryresults"),
+        ("microsoft.resourcegraph", "resourcechangedetails"),
+        ("microsoft.resourcegraph", "resourcechanges"),
+        ("microsoft.resourcegraph", "resources"),
+        ("microsoft.resourcegraph", "resourceshistory"),
+        ("microsoft.resources", "checkresourcename"),
+        ("microsoft.resources", "checkzonepeers"),
+    }
+)
+"""(namespace, type path), in lower case."""
+
+_READING_ACTION: Final = re.compile(r"(.*/)?(list[a-z]*|checknameavailability)")
+"""Actions of any provider: `list…` is Resource Manager's convention for what is read by POST, such as `listKeys`."""
+
+
+def azure_replayable(service: str, operation: str, *, method: str) -> bool:
+    """Whether an Azure request may be sent twice. `operation` is spelled as in a Call: method and type path."""
+    if method in SAFE_METHODS:
+        return True
+    types = operation.partition(" ")[2].lower()
+    if method != "POST" or not types:
+        return False
+    return (service.lower(), types) in AZURE_READING_POSTS or _READING_ACTION.fullmatch(types) is not None

@@ -17,7 +17,7 @@ from cloudretry.strategies.plugin import Plugin, Unusable
 from cloudretry.strategies.registry import build_plugin
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from cloudretry.core.call import Call
     from cloudretry.core.events import Event, Listener
@@ -69,8 +69,11 @@ class Engine:
             self._resolved[call, bounds] = retry
         return RetryMachine(call, retry, started=current_clock().monotonic(), rng=self._rng)
 
-    def retried(self, machine: RetryMachine, outcome: Outcome) -> bool:
-        """Decide after a failed attempt, and wait. True: the call goes out again now. False: `machine.ended` says why not."""
+    def retried(self, machine: RetryMachine, outcome: Outcome, *, sleep: Callable[[float], None] | None = None) -> bool:
+        """Decide after a failed attempt, and wait. True: the call goes out again now. False: `machine.ended` says why not.
+
+        `sleep`: the way to wait, where the SDK has one of its own; None for the clock's.
+        """
         try:
             step = machine.record(outcome, current_clock().monotonic())
             if isinstance(step, Ask):
@@ -78,13 +81,15 @@ class Engine:
             self.tell(AttemptFailed(machine.call, machine.attempts, outcome, step))
             if isinstance(step, Stop):
                 return False
-            current_clock().sleep(step.delay)
+            (sleep or current_clock().sleep)(step.delay)
         except BaseException:
             self._cancelled(machine)
             raise
         return True
 
-    async def retried_async(self, machine: RetryMachine, outcome: Outcome) -> bool:
+    async def retried_async(
+        self, machine: RetryMachine, outcome: Outcome, *, sleep: Callable[[float], Awaitable[None]] | None = None
+    ) -> bool:
         """The async twin of `retried`; cancelling the task ends the wait at once."""
         try:
             step = machine.record(outcome, current_clock().monotonic())
@@ -93,7 +98,7 @@ class Engine:
             self.tell(AttemptFailed(machine.call, machine.attempts, outcome, step))
             if isinstance(step, Stop):
                 return False
-            await current_clock().sleep_async(step.delay)
+            await (sleep or current_clock().sleep_async)(step.delay)
         except BaseException:
             self._cancelled(machine)
             raise

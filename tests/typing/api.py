@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import boto3
+from azure.core.credentials import TokenCredential as DefaultCredential
+from azure.mgmt.resource.resources import ResourceManagementClient
 from typing_extensions import assert_type
 
 import cloudretry
@@ -20,6 +22,13 @@ def commands(session: boto3.Session) -> None:
         assert_type(aws.paginate("ec2", "describe_instances"), Iterator[dict[str, Any]])
         aws.report.raise_if_lost()
     cloudretry.AwsApiCommand(boto3.Session, configuration={"aws": {"max_retries": 3}})
+
+
+def azure(credential: DefaultCredential) -> None:
+    with cloudretry.AzureApiCommand(credential, "00000000-0000-0000-0000-000000000001", configuration=None) as az:
+        assert_type(az, cloudretry.AzureApiCommand)
+        assert_type(az.client(ResourceManagementClient), ResourceManagementClient)
+        assert_type(az.report, cloudretry.Report)
 
 
 def attaching(session: boto3.Session) -> None:

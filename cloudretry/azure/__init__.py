@@ -1,0 +1,1 @@
+"""The Azure edge: policies for azure-core pipelines, and what translates between them and the core."""
