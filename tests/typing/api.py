@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import boto3
-from azure.core.credentials import TokenCredential as DefaultCredential
 from azure.mgmt.resource.resources import ResourceManagementClient
 from typing_extensions import assert_type
 
 import cloudretry
+
+if TYPE_CHECKING:
+    from azure.core.credentials import TokenCredential as DefaultCredential
 
 
 def commands(session: boto3.Session) -> None:
