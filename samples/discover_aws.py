@@ -11,8 +11,8 @@ whether the list is complete, partial or denied. Let a CMDB retire only what is 
     where s.status = 'complete' and (c.account, c.listed_in, c.type, c.id) not in
     (select account, listed_in, type, id from resources)
 
-Exit codes: 0 all was seen, but for what was denied; 1 it could not begin or broke; 3 calls were lost, some lists are partial.
-With AWS_ENDPOINT_URL it runs against a simulated cloud, such as that of cloudretry.simcloud.simulated_aws.
+Exit codes: 0 all was seen, but for what was denied; 1 it could not begin or broke; 2 it was called wrongly, or OUT exists;
+3 calls were lost, some lists are partial. With AWS_ENDPOINT_URL it runs against a simulated cloud: cloudretry simulate aws.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from botocore import credentials, session
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.loaders import Loader
 
-from cloudretry import AwsApiCommand
+from cloudretry import AwsApiCommand, CloudRetryError
 
 # service → its lists: operation, way to the items of a page, type, key of the id, page size.
 # EC2 throttles calls without a page size sooner; S3 tells the buckets' regions only with one.
@@ -73,8 +73,13 @@ def session_as(role: str, source: Any, region: str) -> boto3.Session:
     return boto3.Session(botocore_session=core, region_name=region)
 
 
-def commands_for(args: argparse.Namespace, base: boto3.Session, own: AwsApiCommand) -> dict[str, AwsApiCommand]:
-    """One command for each account; the caller's own account needs no role."""
+def commands_for(args: argparse.Namespace) -> dict[str, AwsApiCommand]:
+    """One command for each account; the caller's own account needs no role. Fills in the regions."""
+    base = boto3.Session()
+    args.home = base.region_name or "us-east-1"
+    own = AwsApiCommand(lambda: base)
+    enabled = own.execute("ec2", "describe_regions", region_name=args.home)["Regions"] if not args.regions else []
+    args.regions = args.regions or sorted(region["RegionName"] for region in enabled)
     me = own.execute("sts", "get_caller_identity", region_name=args.home)
     accounts = args.accounts or [me["Account"]]
     if args.organization:
@@ -102,7 +107,8 @@ def discover(aws: AwsApiCommand, account: str, region: str, service: str, home: 
                         resources.append((account, place, kind, item[key], region, json.dumps(item, default=str)))
                     pages += 1
             except (ClientError, BotoCoreError) as error:
-                status, reason = ("partial" if pages else status_of(error)), str(error)
+                denied = isinstance(error, ClientError) and error.response["Error"]["Code"] in DENIED
+                status, reason = ("denied" if denied and not pages else "partial"), str(error)
             coverage.append((account, region, kind, status, pages, reason))
     return resources, coverage
 
@@ -119,11 +125,6 @@ def bucket_region(client: Any, bucket: dict[str, Any]) -> str:
     """AWS tells it in the list; simulated clouds have to be asked."""
     told = bucket.get("BucketRegion") or client.get_bucket_location(Bucket=bucket["Name"])["LocationConstraint"]
     return told or "us-east-1"
-
-
-def status_of(error: Exception) -> str:
-    """Of a list without any page: forbidden, or lost."""
-    return "denied" if isinstance(error, ClientError) and error.response["Error"]["Code"] in DENIED else "partial"
 
 
 def run(commands: dict[str, AwsApiCommand], args: argparse.Namespace, database: sqlite3.Connection) -> None:
@@ -167,8 +168,8 @@ def tell(done: str, commands: Iterable[AwsApiCommand], end: str) -> None:
         print(f"\r{done}, {calls} calls, {throttled} throttled, {lost} lost", end=end, file=sys.stderr, flush=True)
 
 
-def main() -> int:
-    """Run it, and list the holes."""
+def arguments() -> argparse.Namespace:
+    """What the command line asks for; exits where that can't be."""
     parser = argparse.ArgumentParser(description="Finds what is in your AWS accounts and says what it could not see.")
     parser.add_argument("--accounts", nargs="+", help="their ids; left out: your own")
     parser.add_argument("--organization", action="store_true", help="all active accounts of organizations:ListAccounts")
@@ -179,19 +180,30 @@ def main() -> int:
     args = parser.parse_args()
     if (args.accounts or args.organization) and not args.role:
         parser.error("other accounts need --role")
-    base = boto3.Session()
-    args.home = base.region_name or "us-east-1"
-    own = AwsApiCommand(lambda: base)
-    enabled = own.execute("ec2", "describe_regions", region_name=args.home)["Regions"] if not args.regions else []
-    args.regions = args.regions or sorted(region["RegionName"] for region in enabled)
-    commands = commands_for(args, base, own)
+    if there := [name for name in (f"{args.out}.jsonl", f"{args.out}.sqlite") if Path(name).exists()]:
+        parser.exit(2, f"{there[0]} exists; choose another --out\n")
+    return args
+
+
+def main() -> int:
+    """Run it, list the holes, and sum up."""
+    args = arguments()
+    try:
+        commands = commands_for(args) or sys.exit("no account to look at")
+    except (BotoCoreError, ClientError, CloudRetryError) as error:  # no credentials, not allowed, a broken configuration
+        sys.exit(str(error))
+    Path(args.out).parent.mkdir(parents=True, exist_ok=True)
     with closing(sqlite3.connect(f"{args.out}.sqlite")) as database:
-        database.executescript(SCHEMA)  # an error, if there is an inventory already
+        database.executescript(SCHEMA)
         run(commands, args, database)
         holes = database.execute("select * from coverage where status <> 'complete' order by status desc, 1, 2, 3").fetchall()
+        ((found,),) = database.execute("select count(*) from resources")
+        counts = dict(database.execute("select status, count(*) from coverage group by 1"))
     for account, region, kind, status, pages, reason in holes:
         print(f"{status}: {account} {region} {kind}, {pages} pages seen: {reason}")
-    return 3 if any("partial" in hole for hole in holes) else 0
+    lists = ", ".join(f"{counts.get(status, 0)} {status}" for status in ("complete", "partial", "denied"))
+    print(f"{args.out}.jsonl, {args.out}.sqlite: {found} resources; lists: {lists}")
+    return 3 if counts.get("partial") else 0
 
 
 if __name__ == "__main__":

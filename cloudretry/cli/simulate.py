@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -82,15 +83,26 @@ def simulate() -> None:
 def aws(*, no_limits: bool, limits: Any, **settings: Any) -> None:
     """Run a simulated AWS until Ctrl-C: moto's answers behind limits for each account, region and action.
 
-    Answers on 127.0.0.1 only. Prints the lines that lead an SDK to it. The kinds of --faults are cut, page, empty, reset,
-    reset_unread, slow and throttle.
-    """
+    Answers on 127.0.0.1 only. Prints the lines that lead an SDK to it, the one that says "answers" last, and stays in the
+    foreground: `eval` would wait for ever. Use it so:
+
+    \b
+        cloudretry simulate aws > sim.env &
+        until grep -q answers sim.env; do sleep 1; done
+        . ./sim.env && python my_script.py
+        kill $!
+
+    The kinds of --faults are cut, page, empty, reset, reset_unread, slow and throttle.
+    """  # noqa: D301 - \b is click's mark of a paragraph that keeps its lines
     from cloudretry.simcloud import Settings, SimulationFailed, run_simulated_aws
 
     table = (limits or ()) + (UNLIMITED if no_limits else PUBLISHED)
     try:
         with run_simulated_aws(Settings(limits=table, **settings)) as (running, process):
-            click.echo("\n".join(_welcome(running)))
+            lines = list(_welcome(running))
+            click.echo("\n".join(lines))
+            if not sys.stdout.isatty():
+                click.echo(lines[-1].removeprefix("# "), err=True)
             process.wait()
             raise SimulationFailed(f"the simulated AWS ended by itself, with status {process.returncode}")
     except KeyboardInterrupt:
@@ -98,8 +110,8 @@ def aws(*, no_limits: bool, limits: Any, **settings: Any) -> None:
 
 
 def _welcome(running: SimulatedAws) -> Iterator[str]:
-    yield f"# A simulated AWS answers at {running.url} until Ctrl-C; it holds {len(running.resources)} resources."
-    yield f"# Counters: {running.url}/_cloudretry/"
+    """What a shell reads, and at the end, so that a file with it is complete, what a person reads."""
+    yield "# Paste this into another shell, or have it read it from a file:  . ./sim.env && python my_script.py"
     yield "unset AWS_PROFILE AWS_SESSION_TOKEN"
     yield f"export AWS_ENDPOINT_URL={running.url} AWS_DEFAULT_REGION={running.regions[0]} AWS_REGION={running.regions[0]}"
     if any(name.upper() in {"HTTP_PROXY", "ALL_PROXY"} for name in os.environ):
@@ -108,3 +120,5 @@ def _welcome(running: SimulatedAws) -> Iterator[str]:
         keys = " ".join(f"{name.upper()}={value}" for name, value in running.credentials(account).items())
         yield f"# account {account}"
         yield f"{'# ' if number else ''}export {keys}"
+    yield f"# It holds {len(running.resources)} resources. Counters: {running.url}/_cloudretry/"
+    yield f"# The simulated AWS answers at {running.url} until Ctrl-C or kill {os.getpid()}"

@@ -57,9 +57,9 @@ class RetryAfter:
 
     def __post_init__(self) -> None:
         if self.seconds is not None and not 0 <= self.seconds < math.inf:
-            raise ConfigurationError(f"{self}: seconds are at least 0 and finite")
+            raise ConfigurationError(f"seconds={self.seconds}: seconds are at least 0 and finite")
         if not set(self.headers) <= _WAITS.keys():
-            raise ConfigurationError(f"{self}: headers are some of {', '.join(_WAITS)}")
+            raise ConfigurationError(f"headers={'+'.join(map(str, self.headers))}: headers are some of {', '.join(_WAITS)}")
 
     def lines(self, wait: float) -> dict[str, str]:
         """The headers of an answer to a request whose bucket has its next token in `wait` seconds."""

@@ -60,14 +60,15 @@ class Faults:
     """That `slow` adds, and that a `throttle` asks to wait where a Retry-After was asked for."""
 
     def __post_init__(self) -> None:
+        kinds = "+".join(map(str, self.kinds))
         accepted = {
-            f"kinds are some of {', '.join(KINDS)}": bool(self.kinds) and KINDS.keys() >= set(self.kinds),
-            "rate is between 0 and 1": 0 <= self.rate <= 1,
-            "times is at least 0": self.times is None or self.times >= 0,
-            "status is between 200 and 599": self.status in _STATUSES,
-            "seconds are at least 0 and finite": 0 <= self.seconds < math.inf,
+            f"kinds={kinds}: kinds are some of {', '.join(KINDS)}": bool(self.kinds) and KINDS.keys() >= set(self.kinds),
+            f"rate={self.rate}: rate is between 0 and 1": 0 <= self.rate <= 1,
+            f"times={self.times}: times is at least 0": self.times is None or self.times >= 0,
+            f"status={self.status}: status is between 200 and 599": self.status in _STATUSES,
+            f"seconds={self.seconds}: seconds are at least 0 and finite": 0 <= self.seconds < math.inf,
         }
-        if problems := [f"{self}: {rule}" for rule, holds in accepted.items() if not holds]:
+        if problems := [problem for problem, holds in accepted.items() if not holds]:
             raise ConfigurationError(*problems)
 
 

@@ -3,6 +3,7 @@
 A resource is (account, region, type, id), the type spelled as in ARNs. IAM roles and users have the region "global",
 S3 buckets that of their location. Types: ec2:instance, ec2:volume, ec2:security-group, ec2:vpc, ec2:subnet,
 lambda:function, rds:db, s3:bucket, iam:role, iam:user. What moto makes by itself (default VPCs) is in it too.
+The accounts are an organization, whose management account is the first.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from moto.awslambda.utils import get_backend as get_lambda_backend
 from moto.backends import get_backend
 from moto.core.config import default_user_config
 from moto.moto_api._internal import mock_random
+from moto.organizations.models import organizations_backends
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -76,6 +78,7 @@ def build_inventory(seed: int, accounts: int, regions: Sequence[str], size: floa
             scale = 5 if region == home else 1
             for make in (_make_ec2, _make_functions, _make_databases):
                 resources.update((account, region, *item) for item in make(account, region, scale, rng))
+    _make_organization(*credentials)
     return Inventory(credentials, frozenset(resources))
 
 
@@ -84,6 +87,17 @@ def _make_discovery_user(account: str) -> Mapping[str, str]:
     iam.create_user(region_name="us-east-1", user_name=_DISCOVERY_USER)
     key = iam.create_access_key(_DISCOVERY_USER)
     return {"aws_access_key_id": key.access_key_id, "aws_secret_access_key": key.secret_access_key}
+
+
+def _make_organization(management: str, *members: str) -> None:
+    organizations = get_backend("organizations")[management]["aws"]
+    organizations.create_organization("us-east-1")
+    for number, account in enumerate(members, 2):
+        organizations.create_account(AccountName=f"account-{number}", Email=f"account-{number}@example.com")
+        made = organizations.accounts[-1]
+        del organizations_backends.master_accounts[made.id]  # moto draws ids of its own
+        made.id = account
+        organizations_backends.master_accounts[account] = (management, "aws")
 
 
 def _make_iam(account: str, rng: _Numbers) -> Iterator[tuple[str, str]]:

@@ -36,7 +36,8 @@ class Limit:
 
     def __post_init__(self) -> None:
         if not (1 <= self.burst < math.inf and 0 <= self.refill < math.inf):
-            raise ConfigurationError(f"{self}: a burst is at least 1, a refill at least 0, both finite")
+            given = f"burst={self.burst}, refill={self.refill}"
+            raise ConfigurationError(f"{given}: a burst is at least 1, a refill at least 0, both finite")
 
 
 class TokenBucket:

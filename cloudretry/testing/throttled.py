@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
+
+from cloudretry.errors import MissingExtra
 
 if TYPE_CHECKING:
     from botocore.awsrequest import AWSPreparedRequest, AWSResponse
@@ -35,15 +38,18 @@ class Throttled:
     """What `throttled` did: `count` requests were answered by a throttle. Thread-safe."""
 
     def __init__(self, pattern: str, times: int, headers: dict[str, str]) -> None:
-        self._service, _, self._operation = pattern.partition(":")
+        self._service, colon, self._operation = pattern.partition(":")
+        if not (self._service and colon and re.match(r"[A-Z*?\[]", self._operation)):
+            raise ValueError(f"{pattern!r} matches nothing: service:Operation is needed, such as ec2:DescribeInstances or s3:*")
         self._left = times
         self._headers = headers
         self._lock = Lock()
         self.count = 0
 
-    def take(self, service: str, operation: str) -> bool:
+    def take(self, service: ServiceModel, operation: str) -> bool:
         """Whether this request is one to throttle."""
-        if not (fnmatchcase(service, self._service) and fnmatchcase(operation, self._operation or "*")):
+        names = (service.service_name, service.service_id, service.service_id.hyphenize())
+        if not (fnmatchcase(operation, self._operation) and any(fnmatchcase(name, self._service) for name in names)):
             return False
         with self._lock:
             if self._left <= 0:
@@ -71,19 +77,26 @@ def throttled(pattern: str, *, times: int, headers: dict[str, str] | None = None
     Holds for every botocore client of the process while the block lasts, also for those made before it.
 
     Args:
-        pattern: `service:Operation`, shell patterns, in botocore's spelling: `ec2:Describe*`, `s3:*`.
+        pattern: `service:Operation`, shell patterns, in botocore's spelling: `ec2:Describe*`, `s3:*`. The service is the
+            name that makes its client, or its service id: `logs` or `cloudwatch-logs`.
         times: how many requests of all clients together.
         headers: of the throttles, such as {"Retry-After": "2"}.
-    """
-    from botocore import endpoint
 
-    attempts: Any = endpoint.Endpoint
+    Raises:
+        ValueError: the pattern can match no operation.
+        MissingExtra: botocore is not installed.
+    """
     injected = Throttled(pattern, times, headers or {})
+    try:
+        from botocore import endpoint
+    except ImportError:
+        raise MissingExtra("aws") from None
+    attempts: Any = endpoint.Endpoint
     original = getattr(attempts, _ONE_ATTEMPT)
 
     def do_get_response(self: Any, request: Any, operation_model: Any, *args: Any) -> Any:
         service = operation_model.service_model
-        if injected.take(service.service_name, operation_model.name):
+        if injected.take(service, operation_model.name):
             self = copy.copy(self)
             self._event_emitter = _Answering(self._event_emitter, injected.answer(request, service))
         return original(self, request, operation_model, *args)

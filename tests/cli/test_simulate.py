@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -46,12 +48,12 @@ def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
 
 
 def printed(output: IO[str] | None) -> list[str]:
-    """The lines up to the keys of the second account, which are the last."""
+    """The lines up to the one that says that it answers, which is the last."""
     assert output is not None
     lines = []
     for line in output:
         lines.append(line.rstrip("\n"))
-        if line.startswith("# export"):
+        if "answers" in line:
             break
     return lines
 
@@ -77,7 +79,8 @@ def test_it_serves_what_it_prints_and_ends_with_ctrl_c(start: Start, tmp_path: P
     environment = exported(lines)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    assert lines[2] == "unset AWS_PROFILE AWS_SESSION_TOKEN"
+    assert lines[1] == "unset AWS_PROFILE AWS_SESSION_TOKEN"
+    assert lines[-1] == f"# The simulated AWS answers at {environment['AWS_ENDPOINT_URL']} until Ctrl-C or kill {process.pid}"
     assert [line for line in lines if line.startswith("# account")] == ["# account 111122223333", "# account 444455556666"]
     assert re.fullmatch(r"http://127\.0\.0\.1:\d+", environment["AWS_ENDPOINT_URL"])
 
@@ -90,7 +93,40 @@ def test_it_serves_what_it_prints_and_ends_with_ctrl_c(start: Start, tmp_path: P
     assert refused(iam.list_users) == (403, None)
 
     process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=30) == 0
+    more, errors = process.communicate(timeout=30)
+    assert (process.returncode, more) == (0, "")
+    assert errors == f"{lines[-1].removeprefix('# ')}\n\nEnded.\n"
+
+
+ASK = "import boto3; print(boto3.client('sts').get_caller_identity()['Account'])"
+
+
+@pytest.mark.wire
+def test_it_is_used_as_its_help_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = CliRunner().invoke(simulate, ["aws", "--help"]).output
+    begin, ready, use, end = (line.strip() for line in shown.partition("Use it so:")[2].split("\n\n")[1].splitlines())
+    assert begin == "cloudretry simulate aws > sim.env &"
+    (tmp_path / "my_script.py").write_text(ASK)
+    python = shlex.quote(sys.executable)
+    begin = begin.replace("cloudretry simulate", f"{python} -m cloudretry simulate").replace(" >", " --regions us-east-1 >")
+    use = use.replace("&& python", f"&& {python}")
+    monkeypatch.setenv("PYTHONPATH", HOME)
+    monkeypatch.setenv("AWS_PROFILE", "nowhere")
+    script = f"{begin}\n{ready.replace('sleep 1', 'sleep 0.1')}\n{use}\nstatus=$?\n{end}\nexit $status"
+    assert run_to_end(script, tmp_path) == (0, "111122223333\n")
+
+
+def run_to_end(script: str, folder: Path) -> tuple[int, str]:
+    """Until all that it left in the background has closed its output too."""
+    shell = ["/bin/sh", "-c", script]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(shell, cwd=folder, stdout=pipe, stderr=pipe, text=True, start_new_session=True) as process:
+        try:
+            output, _ = process.communicate(timeout=60)
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+    return process.returncode, output
 
 
 @pytest.mark.wire
@@ -110,7 +146,8 @@ def test_it_ends_with_an_error_when_the_server_does(start: Start, monkeypatch: p
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--faults", "kinds=fire"], "kinds are some of cut, page"),
+        (["--faults", "kinds=fire"], "'--faults': kinds=fire: kinds are some of cut, page"),
+        (["--faults", "rate=2"], "'--faults': rate=2.0: rate is between 0 and 1"),
         (["--faults", "rate"], "not key=value"),
         (["--retry-after", "soon"], "soon"),
         (["--limits", "nowhere.json"], "No such file"),

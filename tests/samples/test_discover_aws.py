@@ -51,9 +51,9 @@ def aws(_aws: SimulatedAws) -> SimulatedAws:
     return _aws
 
 
-def user_of(aws: SimulatedAws) -> dict[str, str]:
-    """The environment of a user of the first account."""
-    keys = {name.upper(): str(value) for name, value in aws.credentials(aws.accounts[0]).items()}
+def user_of(aws: SimulatedAws, account: int = 0) -> dict[str, str]:
+    """The environment of a user of one of the accounts."""
+    keys = {name.upper(): str(value) for name, value in aws.credentials(aws.accounts[account]).items()}
     return {"AWS_ENDPOINT_URL": aws.url, **keys, **HURRY}
 
 
@@ -70,9 +70,10 @@ def rows(folder: Path, sql: str) -> list[Any]:
 
 
 def test_it_finds_exactly_what_is_there(aws: SimulatedAws, run_sample: Any, tmp_path: Path) -> None:
-    places = ["--accounts", *aws.accounts, "--role", "audit", "--regions", *REGIONS]
+    places = ["--organization", "--role", "audit", "--regions", *REGIONS]
     done = run_sample("discover_aws.py", *places, "--threads", "2", environment=user_of(aws))
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    total = f"inventory.jsonl, inventory.sqlite: {len(aws.resources)} resources; lists: 34 complete, 0 partial, 0 denied\n"
+    assert (done.returncode, done.stdout, done.stderr) == (0, total, "")
     found = rows(tmp_path, "select account, region, type, id from resources")
     assert len(found) == len(aws.resources)
     assert set(found) == aws.resources
@@ -94,14 +95,13 @@ def _assert_accounts_took_turns(aws: SimulatedAws) -> None:
 
 
 def test_a_lost_call_makes_a_partial_list_and_an_exit_code(aws: SimulatedAws, run_sample: Any, tmp_path: Path) -> None:
-    client(aws, "organizations").create_organization(FeatureSet="ALL")  # of the first account alone
     client(aws, "iam").list_roles(MaxItems=1)  # leaves one page, so that the second is throttled for ever
-    places = ["--organization", "--role", "audit", "--regions", *REGIONS]
-    done = run_sample("discover_aws.py", *places, environment=user_of(aws))
+    done = run_sample("discover_aws.py", "--regions", *REGIONS, environment=user_of(aws))
     assert done.returncode == 3, done.stderr
     account = aws.accounts[0]
-    assert done.stdout.startswith(f"partial: {account} global iam:role, 1 pages seen: An error occurred (Throttling)")
-    assert len(done.stdout.splitlines()) == 1
+    hole, total = done.stdout.splitlines()
+    assert hole.startswith(f"partial: {account} global iam:role, 1 pages seen: An error occurred (Throttling)")
+    assert total.endswith("lists: 16 complete, 1 partial, 0 denied")
     there = {resource for resource in aws.resources if resource[0] == account}
     found = set(rows(tmp_path, "select account, region, type, id from resources"))
     assert found < there
@@ -145,7 +145,36 @@ def test_what_an_account_forbids_is_denied_and_no_loss(
         ("444455556666", "denied", 0, 10)
     ]
     assert "AssumeRole" in done.stdout
+    assert done.stdout.endswith("inventory.jsonl, inventory.sqlite: 0 resources; lists: 0 complete, 0 partial, 10 denied\n")
     assert rows(tmp_path, "select * from resources") == []
+
+
+def test_an_organization_without_accounts_is_no_success(aws: SimulatedAws, run_sample: Any, tmp_path: Path) -> None:
+    member = user_of(aws, account=1)  # sees none
+    done = run_sample("discover_aws.py", "--organization", "--role", "audit", "--regions", *REGIONS, environment=member)
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", "no account to look at\n")
+    assert list(tmp_path.glob("inventory*")) == []
+
+
+@pytest.mark.parametrize("name", ["today.jsonl", "today.sqlite"])
+def test_an_inventory_is_never_overwritten(run_sample: Any, tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("of yesterday")
+    done = run_sample("discover_aws.py", "--out", "today")
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"{name} exists; choose another --out\n")
+    assert (tmp_path / name).read_text() == "of yesterday"
+    assert len(list(tmp_path.glob("today*"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("environment", "said"),
+    [
+        ({}, "Unable to locate credentials"),
+        ({"AWS_PROFILE": "nowhere"}, "The config profile (nowhere) could not be found"),
+    ],
+)
+def test_without_credentials_it_ends_with_one_line(run_sample: Any, environment: dict[str, str], said: str) -> None:
+    done = run_sample("discover_aws.py", environment={"AWS_ENDPOINT_URL": "http://127.0.0.1:9", **environment})
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", f"{said}\n")
 
 
 def test_other_accounts_need_a_role(run_sample: Any) -> None:

@@ -60,6 +60,16 @@ def test_asking_for_details_of_each_exceeds_the_buckets(strict: SimulatedAws) ->
     assert sum(kind == "lambda:function" for _, _, kind, _ in strict.resources) > 15
 
 
+def test_the_accounts_are_an_organization(aws: SimulatedAws, connect: Any) -> None:
+    management, member = (connect(aws, "organizations", account=account) for account in aws.accounts)
+    found = list(pages(management, "list_accounts", "Accounts", PaginationConfig={"PageSize": 1}))
+    assert [(account["Id"], account["Status"]) for account in found] == [(account, "ACTIVE") for account in aws.accounts]
+    assert found[1]["Arn"].endswith(aws.accounts[1])
+    assert management.describe_account(AccountId=aws.accounts[1])["Account"] == found[1]
+    assert management.list_policies_for_target(TargetId=aws.accounts[1], Filter="SERVICE_CONTROL_POLICY")["Policies"]
+    assert member.describe_organization()["Organization"]["MasterAccountId"] == aws.accounts[0]
+
+
 def test_details_are_there(aws: SimulatedAws, connect: Any) -> None:
     account = aws.accounts[0]
     iam, functions = connect(aws, "iam"), connect(aws, "lambda")

@@ -32,8 +32,11 @@ def test_faults(text: str, expected: Faults) -> None:
         ("cut", "not key=value"),
         ("rat=0.1", "rat is not one of kinds, match, rate"),
         ("rate=often", "often"),
-        ("rate=2", "between 0 and 1"),
-        ("kinds=fire", "some of cut, page"),
+        ("rate=2", "^rate=2.0: rate is between 0 and 1$"),
+        ("times=-1", "^times=-1: "),
+        ("kinds=page,status=99", "^status=99: "),
+        ("kinds=slow,seconds=inf", "^seconds=inf: "),
+        ("kinds=cut+fire", r"^kinds=cut\+fire: kinds are some of cut, page, "),
         ('{"kinds": ["cut"', "delimiter"),
         ('{"rate": "often"}', "often|supported"),
         ('{"kinds": 3}', "iterable"),
@@ -56,9 +59,17 @@ def test_retry_after(text: str, expected: RetryAfter) -> None:
     assert read_retry_after(text) == expected
 
 
-@pytest.mark.parametrize("text", ["soon", "-1", "headers=X-Wait", "wait=2"])
-def test_other_waits_are_refused(text: str) -> None:
-    with pytest.raises(ConfigurationError):
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("soon", "could not convert"),
+        ("-1", "^seconds=-1.0: seconds are at least 0"),
+        ("headers=X-Wait+Wait", r"^headers=X-Wait\+Wait: headers are some of Retry-After, "),
+        ("wait=2", "wait is not one of"),
+    ],
+)
+def test_other_waits_are_refused(text: str, said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said):
         read_retry_after(text)
 
 
@@ -79,7 +90,7 @@ def test_limits() -> None:
         ("[1]", "not a limit such as"),
         ('[{"service": "ec2"}]', "not a limit such as"),
         ('[{"service": "ec2", "burst": 1, "refill": 1, "color": "red"}]', "not a limit such as"),
-        ('[{"service": "ec2", "burst": 0, "refill": 1}]', "at least 1"),
+        ('[{"service": "ec2", "burst": 0, "refill": 1}]', "^burst=0, refill=1: a burst is at least 1"),
         ('[{"service": "ec2", "burst": "a", "refill": 1}]', "not a limit such as"),
         ('[{"service": "ec2", "burst": 1, "refill": 1, "actions": 3}]', "not a limit such as"),
     ],
