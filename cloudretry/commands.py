@@ -53,10 +53,12 @@ def attach(thing: T, *, configuration: Source = None, account: str | None = None
     if _disabled():
         return thing
     with _needs("aws", "botocore"):
-        from cloudretry.aws.attach import attach_any, is_attached
-    if configuration is None and report is None and is_attached(thing):
-        return thing
-    engine = Engine(load_configuration(configuration).settings, listeners=[report] if report else [])
+        from cloudretry.aws.attach import attach_any, engine_of
+    known = engine_of(thing)
+    if known is None:
+        engine = Engine(load_configuration(configuration).settings, listeners=[report] if report else [])
+    else:
+        engine = known.varied(None if configuration is None else load_configuration(configuration).settings, report)
     attach_any(thing, engine, account=account)
     return thing
 
@@ -72,7 +74,7 @@ def history(error: BaseException) -> History | None:
     raw = on_aws(error) or on_azure(error)
     try:
         return History.from_dict(raw) if isinstance(raw, dict) else None
-    except (KeyError, TypeError, ValueError):
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
         return None  # somebody else's data under our name
 
 
@@ -100,7 +102,7 @@ class AwsApiCommand:
         report: Report | None = None,
     ) -> None:
         self.account = account
-        self.configuration = load_configuration(configuration)
+        self.configuration = _configuration(configuration)
         self.report = report or Report()
         self._engine = Engine(self.configuration.settings, listeners=[self.report])
         self._given = session
@@ -108,13 +110,13 @@ class AwsApiCommand:
         self._clients: dict[tuple[str, str | None], BaseClient] = {}
         self._lock = Lock()
 
-    def client(self, service_name: str, region_name: str | None = None, **kwargs: Any) -> Any:
+    def client(self, service_name: str, region_name: str | None = None, *args: Any, **kwargs: Any) -> Any:
         """`boto3.Session.client`, with the same arguments; a client of its own for each request of one."""
-        return self._make(self._session.client, service_name, region_name, kwargs)
+        return self._made(self._session.client, service_name, region_name, *args, **kwargs)
 
-    def resource(self, service_name: str, region_name: str | None = None, **kwargs: Any) -> Any:
+    def resource(self, service_name: str, region_name: str | None = None, *args: Any, **kwargs: Any) -> Any:
         """`boto3.Session.resource`, with the same arguments."""
-        return self._make(self._session.resource, service_name, region_name, kwargs)
+        return self._made(self._session.resource, service_name, region_name, *args, **kwargs)
 
     def execute(self, service_name: str, operation: str, *, region_name: str | None = None, **params: Any) -> dict[str, Any]:
         """One call: `execute("ec2", "describe_instances")`. Its client is kept for this service and region until `close`."""
@@ -174,12 +176,12 @@ class AwsApiCommand:
                 self._clients[key] = self.client(service_name, region_name)
             return self._clients[key]
 
-    def _make(self, make: Callable[..., Any], service: str, region: str | None, kwargs: dict[str, Any]) -> Any:
+    def _made(self, make: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         from cloudretry.aws.attach import attach_any
 
         if kwargs.get("config") is not None:
-            kwargs = {**kwargs, "config": _copied(kwargs["config"])}
-        made = make(service, region_name=region, **kwargs)
+            kwargs["config"] = _copied(kwargs["config"])
+        made = make(*args, **kwargs)
         if not _disabled():
             attach_any(made, self._engine, account=self.account)
         return made
@@ -213,7 +215,7 @@ class AzureApiCommand:
         with _needs("azure", "azure"):
             import azure.core  # noqa: F401 - to say so at once if it is missing
         self.subscription_id = subscription_id
-        self.configuration = load_configuration(configuration)
+        self.configuration = _configuration(configuration)
         self.report = report or Report()
         self._engine = Engine(self.configuration.settings, listeners=[self.report])
         self._given = credential
@@ -322,6 +324,11 @@ def _needs(extra: str, package: str) -> Iterator[None]:
 
 def _rebuild_azure(credential: Any, subscription_id: str | None, configuration: Configuration) -> AzureApiCommand:
     return AzureApiCommand(credential, subscription_id, configuration=configuration)
+
+
+def _configuration(source: Source) -> Configuration:
+    """What holds; with the kill switch on, the built-in entries, so that a broken configuration is out of the way too."""
+    return load_configuration(environ={}, cwd=os.devnull) if _disabled() else load_configuration(source)
 
 
 def _disabled() -> bool:

@@ -18,7 +18,7 @@ from cloudretry.core.settings import for_credentials
 if TYPE_CHECKING:
     from cloudretry.runtime.engine import Engine
 
-__all__ = ["attach_any", "is_attached"]
+__all__ = ["attach_any", "engine_of"]
 
 _HOOK: Final = "_cloudretry"
 
@@ -37,10 +37,11 @@ def core_session(thing: object) -> CoreSession | None:
     return inner if isinstance(inner, CoreSession) else None
 
 
-def is_attached(thing: object) -> bool:
-    """Whether a client, resource or session has a hook."""
+def engine_of(thing: object) -> Engine | None:
+    """The engine behind a client's, resource's or session's hook; None if it has none."""
     target = client_of(thing) or core_session(thing)
-    return target is not None and _HOOK in vars(target)
+    hook = None if target is None else vars(target).get(_HOOK)
+    return None if hook is None else hook.engine
 
 
 def attach_any(thing: object, engine: Engine, *, account: str | None = None) -> None:
@@ -53,7 +54,7 @@ def attach_any(thing: object, engine: Engine, *, account: str | None = None) -> 
         raise TypeError(f"attach() takes a boto3 or botocore client, resource or session, not {type(thing).__name__}")
     hook = vars(target).get(_HOOK)
     if hook is not None:
-        hook.engine = engine
+        hook.renew(engine, account)
     elif isinstance(target, BaseClient):
         setattr(target, _HOOK, ClientHook.on(target, engine, account=account))
     else:
@@ -71,6 +72,11 @@ class _SessionHook:
         events = session.get_component("event_emitter")
         events.register("creating-client-class", hook.creating_client_class, unique_id="cloudretry")
         return hook
+
+    def renew(self, engine: Engine, account: str | None) -> None:
+        """Let another engine, and another account if one is named, hold for clients that are made later."""
+        self.engine = engine
+        self.account = account or self.account
 
     def creating_client_class(self, base_classes: list[type], **_: Any) -> None:
         """Let the client hook itself when it is made: botocore registers its handler later, and finds the seat taken."""

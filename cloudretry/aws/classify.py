@@ -11,22 +11,22 @@ from botocore.parsers import ResponseParserError
 
 from cloudretry.aws.causes import causes_of
 from cloudretry.aws.codes import is_throttle, is_transient, normalised
-from cloudretry.aws.repair import expects_json, is_page
-from cloudretry.aws.transport import host_of
+from cloudretry.aws.repair import expects_json, is_object
+from cloudretry.aws.transport import is_unreachable
 from cloudretry.core.decision import StopReason
 from cloudretry.core.headers import Headers
 from cloudretry.core.outcome import Kind, Outcome, Phase
 from cloudretry.core.replayable import AWS_READS
 from cloudretry.runtime.clock import current_clock
-from cloudretry.runtime.reach import REACH
 
 if TYPE_CHECKING:
     from botocore.awsrequest import AWSResponse
     from botocore.model import OperationModel
 
-__all__ = ["outcome_of"]
+__all__ = ["outcome_of", "outcome_of_error"]
 
-_ERROR_STATUS: Final = 400
+_ERROR_STATUS: Final = 300  # as botocore has it: a redirect that nobody follows is a ClientError
+_LONGEST_TEXT: Final = 1024
 _NAME_RESOLUTION: Final = frozenset({"NameResolutionError", "gaierror"})
 _BEFORE_THE_PROXY: Final = frozenset({"NewConnectionError", "NameResolutionError", "ConnectTimeoutError"})
 _CUT: Final = frozenset({"IncompleteRead", "IncompleteReadError"})
@@ -46,7 +46,7 @@ def outcome_of(
 ) -> Outcome | None:
     """What an attempt came to, from the arguments of botocore's `needs-retry`; None: the provider answered."""
     if error is not None:
-        return _of_error(error)
+        return outcome_of_error(error)
     if response is None:
         return None
     http, parsed = response
@@ -59,16 +59,21 @@ def outcome_of(
 
 def _of_response(http: AWSResponse, parsed: dict[str, Any], operation: OperationModel) -> Outcome:
     error = parsed.get("Error") or {}
-    code = normalised(error.get("Code"))
+    code = normalised(_text(error.get("Code")))
     return Outcome(
         kind=_kind(code, http.status_code, operation),
         status=http.status_code,
         code=code,
-        message=str(error.get("Message") or ""),
-        request_id=(parsed.get("ResponseMetadata") or {}).get("RequestId"),
+        message=_text(error.get("Message")),
+        request_id=_text((parsed.get("ResponseMetadata") or {}).get("RequestId")),
         headers=Headers(http.headers),
         wall=current_clock().wall(),
     )
+
+
+def _text(value: object) -> str | None:
+    """What a server wrote, and no more of it than anybody reads."""
+    return str(value)[:_LONGEST_TEXT] if value else None
 
 
 def _kind(code: str | None, status: int, operation: OperationModel) -> Kind:
@@ -86,7 +91,7 @@ def _throttling_trait(code: str | None, operation: OperationModel) -> bool:
 
 def _damaged(http: AWSResponse, operation: OperationModel) -> Outcome | None:
     """A successful answer that is none: botocore would hand it to the caller as data."""
-    error = _checksum_error(http) or (_page_error(http) if is_page(http) and expects_json(operation) else None)
+    error = _checksum_error(http) or _document_error(http, operation)
     if error is None:
         return None
     return Outcome(
@@ -102,7 +107,7 @@ def _damaged(http: AWSResponse, operation: OperationModel) -> Outcome | None:
 def _checksum_error(http: AWSResponse) -> sdk.ChecksumError | None:
     """DynamoDB sends a checksum of each body; botocore's own check of it sits in the handler that we replace."""
     expected = http.headers.get("x-amz-crc32")
-    if expected is None or not expected.isdigit():
+    if expected is None or not (expected.isascii() and expected.isdigit()):
         return None
     actual = zlib.crc32(http.content) & 0xFFFFFFFF
     if int(expected) == actual:
@@ -110,11 +115,14 @@ def _checksum_error(http: AWSResponse) -> sdk.ChecksumError | None:
     return sdk.ChecksumError(checksum_type="crc32", expected_checksum=expected, actual_checksum=str(actual))
 
 
-def _page_error(http: AWSResponse) -> ResponseParserError:
-    return ResponseParserError(f"an HTML page where a JSON document was due (status {http.status_code})")
+def _document_error(http: AWSResponse, operation: OperationModel) -> ResponseParserError | None:
+    """A page, or half a document, where a JSON object was due: the parser makes an empty answer of either."""
+    if is_object(http.content) or not expects_json(operation):
+        return None
+    return ResponseParserError(f"no JSON object where one was due (status {http.status_code}, {len(http.content)} bytes)")
 
 
-def _of_error(error: Exception) -> Outcome:
+def outcome_of_error(error: Exception) -> Outcome:
     """What an attempt without a response came to.
 
     An exception's class can't tell for certain how far the request came, so what is not surely "nothing written" counts
@@ -126,14 +134,9 @@ def _of_error(error: Exception) -> Outcome:
         phase=phase,
         code=type(error).__name__,
         exception=error,
-        stop=StopReason.UNREACHABLE if kind is Kind.NOT_SENT and _is_unreachable(error) else None,
+        stop=StopReason.UNREACHABLE if is_unreachable(error) else None,
         wall=current_clock().wall(),
     )
-
-
-def _is_unreachable(error: Exception) -> bool:
-    url = (getattr(error, "kwargs", None) or {}).get("endpoint_url") or ""
-    return REACH.is_unreachable(host_of(url), current_clock().monotonic())
 
 
 def _how_far(error: Exception) -> tuple[Kind, Phase]:

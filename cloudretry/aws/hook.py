@@ -5,11 +5,14 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
+from botocore.exceptions import ConnectionError, HTTPClientError  # noqa: A004 - botocore's name
+from botocore.parsers import ResponseParserError
+
 from cloudretry.aws.carry import put_on_error, put_on_response
-from cloudretry.aws.classify import outcome_of
+from cloudretry.aws.classify import outcome_of, outcome_of_error
 from cloudretry.aws.repair import QUERY_PROTOCOLS, protocol_of, readable_error
 from cloudretry.aws.seats import Seats, remove_limiter
-from cloudretry.aws.transport import put_before
+from cloudretry.aws.transport import host_of, put_before
 from cloudretry.core.call import Call
 from cloudretry.core.decision import StopReason
 from cloudretry.core.outcome import Kind, Outcome
@@ -31,7 +34,6 @@ logger = logging.getLogger("cloudretry")
 
 _KEY: Final = "cloudretry"  # in a request's context, which botocore keeps for all attempts of a call and for nothing else
 _EXHAUSTED: Final = frozenset({StopReason.MAX_RETRIES, StopReason.TRANSIENT_RETRIES, StopReason.TIME_BUDGET})
-_UNKNOWN: Final = object()
 
 
 class ClientHook:
@@ -45,10 +47,11 @@ class ClientHook:
         self._service_model = client.meta.service_model
         self._service = client.meta.service_model.service_id.hyphenize()
         self._region = client.meta.region_name
-        self._host = client.meta.endpoint_url.partition("://")[2].partition("/")[0]
+        self._host = host_of(client.meta.endpoint_url)
         self._credentials = client._request_signer._credentials  # type: ignore[attr-defined]  # noqa: SLF001 - there is no public way
-        self._account: str | object | None = account or _UNKNOWN
+        self._account = account
         self._bounds = single_attempt if _explicit_attempts(client) == 1 else bounds
+        self._observes = engine.settings.providers["aws"].mode == "observe"
         self._calls: dict[str, Call] = {}
 
     @classmethod
@@ -58,7 +61,7 @@ class ClientHook:
         `bounds` narrows the settings of each call, for clients inside credential providers.
         """
         hook = cls(client, engine, account=account, bounds=bounds)
-        if engine.settings.providers["aws"].mode == "observe":
+        if hook._observes:
             hook._sit_beside(client)
         else:
             hook._take_over(client)
@@ -67,23 +70,32 @@ class ClientHook:
         seat.take("after-call-error", hook.after_call_error, "cloudretry-error")
         return hook
 
+    def renew(self, engine: Engine, account: str | None) -> None:
+        """Let another engine, and another account if one is named, hold for calls that begin later."""
+        if (engine.settings.providers["aws"].mode == "observe") != self._observes:
+            logger.warning("a client's mode is decided when it is attached; it stays as it is")
+        self.engine = engine
+        if account is not None:
+            self._account = account
+            self._calls.clear()
+
     def _sit_beside(self, client: BaseClient) -> None:
         seats = Seats(client)
-        seats.take("request-created", self.observed_request_created, "cloudretry-begin")
+        seats.take("request-created", self.observed_request_created, "cloudretry-begin", first=True)
         seats.take("needs-retry", self.observed_needs_retry, "cloudretry-observe")
 
     def _take_over(self, client: BaseClient) -> None:
         seats = Seats(client)
-        seats.take("request-created", self.request_created, "seed-max-attempts")
+        seats.take("request-created", self.request_created, "seed-max-attempts", first=True)
         seats.take("needs-retry", self.needs_retry, "retry-config")
         if protocol_of(self._service_model) in QUERY_PROTOCOLS:
             seats.take("before-parse", readable_error, "cloudretry-readable")
-        put_before(client)
+        put_before(client, self.interrupted)
         remove_limiter(client)
         _report_explicit(client)
 
     def request_created(self, request: AWSRequest, operation_name: str, **_: object) -> None:
-        """Begin a call with its first attempt, and tell the server truly how many there may be."""
+        """Begin a call with its first attempt, before it is signed, and tell the server truly how many there may be."""
         machine = self._machine(request.context, operation_name)
         machine.ended = None  # an earlier attempt may have been answered by a redirect
         retries = request.context.get("retries")
@@ -91,8 +103,8 @@ class ClientHook:
             retries["max"] = machine.settings.max_retries + 1
 
     def observed_request_created(self, request: AWSRequest, operation_name: str, **_: object) -> None:
-        """Begin a call with its first attempt."""
-        self._machine(request.context, operation_name)
+        """Begin a call with its first attempt, before it is signed."""
+        self._machine(request.context, operation_name).ended = None
 
     def needs_retry(
         self,
@@ -147,19 +159,40 @@ class ClientHook:
         machine = context.get(_KEY)
         if machine is None:
             return
-        if machine.ended is None:  # botocore could not read the answer and asked nobody
-            unreadable = Outcome(
-                kind=Kind.FATAL, code=type(exception).__name__, exception=exception, wall=current_clock().wall()
-            )
-            machine.record(unreadable, current_clock().monotonic())
+        if machine.ended is None:  # nobody was asked about this attempt
+            self._unasked(machine, exception)
         put_on_error(exception, machine.history())
         self.engine.end(machine)
+
+    def interrupted(self, context: dict[str, Any]) -> None:
+        """The program ended the call in the middle of an attempt, for example by Ctrl-C: botocore tells nobody of that."""
+        machine = context.get(_KEY)
+        if machine is not None:
+            machine.attempts += 1
+            machine.cancel()
+            self.engine.end(machine)
+
+    def _unasked(self, machine: RetryMachine, exception: Exception) -> None:
+        """An attempt that ended without a question whether to repeat it.
+
+        botocore could not read the answer, or its legacy handler (in observe mode) had enough; or there was no attempt at all,
+        because the request could not be signed or a handler of the user's own raised.
+        """
+        if isinstance(exception, ResponseParserError):
+            outcome = Outcome(kind=Kind.FATAL, code=type(exception).__name__, exception=exception, wall=current_clock().wall())
+            machine.record(outcome, current_clock().monotonic())
+        elif isinstance(exception, ConnectionError | HTTPClientError) and self._observes:
+            self.engine.observed(machine, outcome_of_error(exception))
+        else:
+            machine.abandon(outcome_of_error(exception))
 
     def _machine(self, context: dict[str, Any], operation_name: str) -> RetryMachine:
         machine: RetryMachine | None = context.get(_KEY)
         if machine is None:
             call = self._calls.get(operation_name) or self._call(operation_name)
             machine = context[_KEY] = self.engine.begin(call, self._bounds)
+        elif machine.call.account is None and self._account_id() is not None:  # signing has fetched credentials since
+            self.engine.rename(machine, self._call(operation_name), self._bounds)
         return machine
 
     def _call(self, operation_name: str) -> Call:
@@ -178,27 +211,31 @@ class ClientHook:
                 has_token=bool(operation.idempotent_members),
             ),
         )
-        if self._account is not _UNKNOWN:
+        if call.account is not None:
             self._calls[operation_name] = call
         return call
 
     def _account_id(self) -> str | None:
-        """The account, where it is given or the credentials know it. Looked up once: keys rotate, the account stays."""
-        if self._account is _UNKNOWN:
-            try:
-                frozen = self._credentials.get_frozen_credentials() if self._credentials else None
-            except Exception:  # noqa: BLE001 - signing asks for the same credentials next, and raises the SDK's own error
-                return None
-            self._account = getattr(frozen, "account_id", None)
-        return self._account  # type: ignore[return-value]  # no longer _UNKNOWN
+        """The account, where it is given or the credentials know it by now; keys rotate, the account stays.
+
+        Never asks for credentials: that may take a network call, or be what this very call is for.
+        """
+        if self._account is None and self._credentials is not None:
+            known = vars(self._credentials)
+            self._account = known.get("_account_id") or known.get("account_id")
+        return self._account
 
 
-def _rewindable(body: object) -> bool:
+def _rewindable(body: Any) -> bool:
     """Whether botocore can go back to the start of a body: bytes and text always, a stream if it can seek."""
+    body = getattr(body, "_raw", body)  # botocore's wrapper of a body that it signs in chunks can seek if this can
     if not hasattr(body, "read"):
         return True
-    seekable = getattr(body, "seekable", None)
-    return bool(seekable()) if seekable is not None else hasattr(body, "seek")
+    seekable = getattr(body, "seekable", hasattr(body, "seek"))
+    try:
+        return bool(seekable() if callable(seekable) else seekable)
+    except Exception:  # noqa: BLE001 - a stream of the user's own making
+        return False
 
 
 def _explicit_attempts(client: BaseClient) -> int | None:

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 from xml.etree import ElementTree as ET
 
 if TYPE_CHECKING:
-    from botocore.awsrequest import AWSResponse
     from botocore.model import OperationModel, ServiceModel
 
-__all__ = ["QUERY_PROTOCOLS", "expects_json", "is_page", "protocol_of", "readable_error"]
+__all__ = ["QUERY_PROTOCOLS", "expects_json", "is_object", "protocol_of", "readable_error"]
 
 QUERY_PROTOCOLS: Final = {
     "query": "<ErrorResponse><Error><Code>{0}</Code><Message>{1}</Message></Error></ErrorResponse>",
@@ -18,7 +17,7 @@ QUERY_PROTOCOLS: Final = {
 }
 """The protocols whose parser raises for an error body that is no XML, so that no retry handler is ever asked."""
 
-_JSON_PROTOCOLS: Final = frozenset({"json", "rest-json", "smithy-rpc-v2-cbor"})
+_JSON_PROTOCOLS: Final = frozenset({"json", "rest-json"})
 _ERROR_STATUS: Final = 300
 
 
@@ -51,6 +50,6 @@ def expects_json(operation: OperationModel) -> bool:
     return protocol_of(operation.service_model) in _JSON_PROTOCOLS and payload is None and not operation.has_streaming_output
 
 
-def is_page(http: AWSResponse) -> bool:
-    """Whether a body is somebody's HTML page (a captive portal, a proxy), which the JSON parser takes for an empty answer."""
-    return http.content[:256].lstrip()[:1] == b"<"
+def is_object(body: bytes) -> bool:
+    """Whether a body looks like a whole JSON object, or is empty: a captive portal's page and half a document do not."""
+    return not body or (body[:1] == b"{" and body[-1:] == b"}") or (body.strip()[:1] == b"{" and body.strip()[-1:] == b"}")

@@ -26,11 +26,15 @@ class Seats:
         self._events = client.meta.events
         self._service = client.meta.service_model.service_id.hyphenize()
 
-    def take(self, event: str, handler: Callable[..., Any], name: str) -> None:
-        """Put a handler in the seat `name`, which is botocore's own name for it where it has one."""
+    def take(self, event: str, handler: Callable[..., Any], name: str, *, first: bool = False) -> None:
+        """Put a handler in the seat `name`, which is botocore's own name for it where it has one.
+
+        `first`: before the client's other handlers of the event, signing among them.
+        """
         full, seat = f"{event}.{self._service}", f"{name}-{self._service}"
         self._events.unregister(full, unique_id=seat)
-        self._events.register(full, handler, unique_id=seat)
+        register = self._events.register_first if first else self._events.register
+        register(full, handler, unique_id=seat)
 
 
 def remove_limiter(client: BaseClient) -> None:

@@ -6,6 +6,7 @@ import bisect
 import json
 import os
 import re
+import stat
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -135,6 +136,8 @@ class _Lines:
 
 def _load(path: str, source: str) -> str:
     try:
+        if stat.S_ISFIFO(os.stat(path).st_mode):  # noqa: PTH116 - as above
+            raise _refused(Place(source), "a pipe, whose writer one could wait for")
         with open(path, "rb") as file:  # noqa: PTH123 - as above
             raw = file.read(LARGEST_FILE + 1)
     except (OSError, ValueError) as error:  # ValueError: a null byte in the name

@@ -20,6 +20,7 @@ __all__ = ["Judged", "Written", "judge"]
 
 _KINDS_OF_REFERENCE: Final = frozenset({"env", "file"})
 _LARGEST_INTEGER: Final = 2**63
+_MOST_FAULTS: Final = 100
 _SCHEMA_KEY: Final = "$schema"
 
 
@@ -78,8 +79,10 @@ class _Judge:
             self._problem((), f"can't be judged here: {error.name} is not installed; hand compiled settings over instead")
             return {}
         valid, faults = read_model(data)
-        for fault in faults:
+        for fault in faults[:_MOST_FAULTS]:
             self._fault(fault["loc"], fault["type"], fault["input"])
+        if len(faults) > _MOST_FAULTS:
+            self._problem((), f"and {len(faults) - _MOST_FAULTS} more")
         if faults:
             valid, _ = read_model(_without(data, [fault["loc"] for fault in faults]))
         return valid
@@ -141,7 +144,7 @@ class _Judge:
 
 _NOT_HERE: Final = (
     "not accepted in a file found in the working directory, which may come with somebody else's checkout"
-    " (accepted there: numbers, durations, preset, and strategy response_header or exponential)"
+    " (accepted there: numbers, durations, and strategy response_header or exponential)"
 )
 
 

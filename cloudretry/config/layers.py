@@ -151,7 +151,7 @@ def _user_candidates(environ: Mapping[str, str]) -> Iterator[str]:
     folder = environ.get("XDG_CONFIG_HOME", "")
     if not os.path.isabs(folder):  # noqa: PTH117 - the XDG rule: a relative one is ignored
         home = environ.get("HOME", "")
-        if not home:
+        if not os.path.isabs(home):  # noqa: PTH117 - a relative one would make somebody's checkout the user's folder
             return
         folder = os.path.join(home, ".config")  # noqa: PTH118 - as above
     for name in _USER_FILES:

@@ -85,7 +85,6 @@ SETTINGS: Final[Mapping[str, Setting]] = {
         accepted="builtin, example, azure-core (for azure)",
         meaning="The entry to start from; every setting that is written, in any layer, wins over it.",
         overridable=False,
-        in_directory=True,
     ),
     "mode": Setting(
         form=Form.WORD,

@@ -118,6 +118,11 @@ class RetryMachine:
         self.ended = Stop(StopReason.CANCELLED)
         return self.ended
 
+    def abandon(self, outcome: Outcome) -> None:
+        """End the call without another attempt: the request did not come as far as being sent."""
+        self.outcome = outcome
+        self.ended = Stop(StopReason.NOT_RETRYABLE)
+
     def observe(self, outcome: Outcome) -> None:
         """Note an attempt that failed, while the SDK decides what follows."""
         self.attempts += 1

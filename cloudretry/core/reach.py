@@ -9,7 +9,7 @@ from typing import Final
 
 __all__ = ["Reachability"]
 
-_FIRST_PAUSE: Final = 60.0
+_FIRST_PAUSE: Final = 30.0
 _FACTOR: Final = 4.0
 _LONGEST_PAUSE: Final = 3600.0
 _MOST_HOSTS: Final = 10_000  # S3 has one for each bucket
@@ -22,7 +22,7 @@ class Reachability:
 
     def __init__(self) -> None:
         self._reached: dict[str, None] = {}
-        self._unreachable: dict[str, tuple[float, float]] = {}  # host → (until, pause)
+        self._unreachable: dict[str, tuple[float, float, float]] = {}  # host → (until, pause, patience)
 
     def reached(self, host: str) -> None:
         """A host answered."""
@@ -32,19 +32,22 @@ class Reachability:
             self._reached[host] = None
             self._unreachable.pop(host, None)
 
-    def missed(self, host: str, now: float) -> bool:
-        """A connection to a host was not answered, or its name is not known. True: it is held to be unreachable from now on."""
+    def missed(self, host: str, now: float, patience: float) -> bool:
+        """A connection to a host was not answered for `patience` seconds (infinite where its name is not known).
+
+        True: it is held to be unreachable from now on, by those who would not wait longer.
+        """
         if host in self._reached:
             return False
-        _, pause = self._unreachable.get(host, (0.0, _FIRST_PAUSE / _FACTOR))
+        _, pause, _ = self._unreachable.get(host, (0.0, _FIRST_PAUSE / _FACTOR, 0.0))
         pause = min(_LONGEST_PAUSE, pause * _FACTOR)
-        self._unreachable[host] = (now + pause, pause)
+        self._unreachable[host] = (now + pause, pause, patience)
         return True
 
-    def is_unreachable(self, host: str, now: float) -> bool:
-        """Whether a call to a host should not even try; after the pause one may."""
-        until, _ = self._unreachable.get(host, (0.0, 0.0))
-        return now < until
+    def is_unreachable(self, host: str, now: float, patience: float) -> bool:
+        """Whether a call that would wait `patience` seconds for a connection should not even try; after the pause one may."""
+        until, _, waited = self._unreachable.get(host, (0.0, 0.0, 0.0))
+        return now < until and patience <= waited
 
     def forget(self) -> None:
         """Know nothing again."""

@@ -33,7 +33,7 @@ AWS_READS_THAT_CHANGE_SOMETHING: Final = frozenset(
 )
 """(service, operation): named like a read, but the server hands something out or makes something."""
 
-S3_WRITES: Final = re.compile(r"Put|UploadPart")
+S3_WRITES: Final = re.compile(r"CopyObject|Put|UploadPart")
 """S3 operations that leave the same state when they are repeated. The machine sees to it that the body can be rewound."""
 
 

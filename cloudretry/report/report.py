@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Final
+from weakref import WeakSet
 
 from cloudretry.core.decision import StopReason
 from cloudretry.core.events import AttemptFailed, CallEnded, Event
@@ -48,6 +50,7 @@ class Report:
 
     def __init__(self) -> None:
         self._lock = Lock()
+        _REPORTS.add(self)
         self._operations: dict[Call, OperationReport] = {}
         self._lost: list[str] = []
 
@@ -135,3 +138,16 @@ def _line(event: CallEnded) -> str:
         reason=event.stop.reason.value,
         request_id=outcome.request_id if outcome else None,
     )
+
+
+_REPORTS: Final[WeakSet[Report]] = WeakSet()
+
+
+def _fresh_locks() -> None:
+    """A forked child has no thread that could give back a lock which another held at that moment."""
+    for report in list(_REPORTS):
+        report._lock = Lock()  # noqa: SLF001 - its own module
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_fresh_locks)

@@ -29,7 +29,9 @@ class Clock(Protocol):
 class _SystemClock:
     monotonic = staticmethod(time.monotonic)
     wall = staticmethod(time.time)
-    sleep = staticmethod(time.sleep)
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)  # looked up now, so that whoever has replaced it since (a test, gevent) is heard
 
     async def sleep_async(self, seconds: float) -> None:
         import asyncio  # a synchronous program never needs it, and it is slow to import

@@ -58,6 +58,14 @@ class Engine:
         Raises:
             ConfigurationError: overrides together name a plugin that can't be built. Nothing was sent.
         """
+        return RetryMachine(call, self._settings_of(call, bounds), started=current_clock().monotonic(), rng=self._rng)
+
+    def rename(self, machine: RetryMachine, call: Call, bounds: Bounds | None = None) -> None:
+        """More is known of a call than when it began; what holds for it may change by that."""
+        machine.call = call
+        machine.settings = self._settings_of(call, bounds)
+
+    def _settings_of(self, call: Call, bounds: Bounds | None) -> RetrySettings:
         retry = self._resolved.get((call, bounds))
         if retry is None:
             retry = self.settings.providers[call.provider].for_call(call)
@@ -67,7 +75,7 @@ class Engine:
             if bounds is not None:
                 retry = bounds(retry)
             self._resolved[call, bounds] = retry
-        return RetryMachine(call, retry, started=current_clock().monotonic(), rng=self._rng)
+        return retry
 
     def retried(self, machine: RetryMachine, outcome: Outcome, *, sleep: Callable[[float], None] | None = None) -> bool:
         """Decide after a failed attempt, and wait. True: the call goes out again now. False: `machine.ended` says why not.
@@ -103,6 +111,11 @@ class Engine:
             self._cancelled(machine)
             raise
         return True
+
+    def varied(self, settings: Settings | None, listener: Listener | None) -> Engine:
+        """A copy with other settings, if any are given, and one more listener, if it is not among them yet."""
+        more = () if listener is None or listener in self.listeners else (listener,)
+        return Engine(settings or self.settings, rng=self._rng, listeners=(*self.listeners, *more))
 
     def observed(self, machine: RetryMachine, outcome: Outcome) -> None:
         """Record a failed attempt and leave the decision to the SDK."""

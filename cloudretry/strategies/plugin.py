@@ -49,12 +49,12 @@ class Plugin:
         """The reply for a call of a synchronous client."""
         try:
             reply = self._get_delay(context)
+            if inspect.isawaitable(reply):
+                _discard(reply)
+                return self._unusable("is async, which needs an async client")
+            return self._usable(reply)
         except Exception as error:  # noqa: BLE001 - a plugin's fault must never cost the user the response
             return self._unusable(f"raised {type(error).__name__}")
-        if inspect.isawaitable(reply):
-            _discard(reply)
-            return self._unusable("is async, which needs an async client")
-        return self._usable(reply)
 
     async def ask_async(self, context: BackoffContext) -> Reply:
         """The reply for a call of an async client; a plain getDelay() works too and must not block."""
@@ -62,9 +62,9 @@ class Plugin:
             reply = self._get_delay(context)
             if inspect.isawaitable(reply):
                 reply = await reply
+            return self._usable(reply)
         except Exception as error:  # noqa: BLE001 - a plugin's fault must never cost the user the response
             return self._unusable(f"raised {type(error).__name__}")
-        return self._usable(reply)
 
     def _usable(self, reply: object) -> Reply:
         if reply is None:
@@ -96,12 +96,10 @@ def get_delay_of(strategy: object) -> Callable[[BackoffContext], Any] | None:
 
 def _milliseconds(reply: object) -> float | None:
     """A finite number of milliseconds (negative ones too), or None."""
-    if isinstance(reply, timedelta):
-        return reply.total_seconds() * 1000.0
-    if isinstance(reply, bool) or not isinstance(reply, Real):
+    if isinstance(reply, bool) or not isinstance(reply, Real | timedelta):
         return None
     try:
-        number = float(reply)
+        number = reply.total_seconds() * 1000.0 if isinstance(reply, timedelta) else float(reply)
     except Exception:  # noqa: BLE001 - a huge int, or a number class of somebody's own making
         return None
     return number if math.isfinite(number) else None

@@ -66,6 +66,13 @@ def client(url: str, report: Report, **options: Any) -> Any:
     return attach(session.client("ec2", endpoint_url=url, config=Config(**options)), configuration={}, report=report)
 
 
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What counts as long enough to wait for a connection, so that no test waits five seconds."""
+    monkeypatch.setattr("cloudretry.aws.transport.CONNECT_TIMEOUT", 0.2)
+
+
+@pytest.mark.usefixtures("short")
 def test_a_region_that_never_answers_costs_one_connection(names: Any, silent_port: int, clock: Any) -> None:
     names["ec2.dead-1.example.com"] = "loopback"
     report = Report()
@@ -93,7 +100,7 @@ def test_a_region_without_a_name_costs_one_look_up(names: Any, clock: Any) -> No
         with pytest.raises(EndpointConnectionError):
             hooked.describe_regions()
     assert names["asked"].count("ec2.none-1.example.com") == 1
-    clock.advance(61)
+    clock.advance(31)
     with pytest.raises(EndpointConnectionError):
         hooked.describe_regions()
     assert names["asked"].count("ec2.none-1.example.com") == 2
@@ -141,14 +148,42 @@ def test_the_pause_grows_and_ends() -> None:
     reach = Reachability()
     pauses, now = [], 0.0
     for _ in range(5):
-        assert reach.missed("host", now)
+        assert reach.missed("host", now, 5.0)
         low, high = 0.0, 10_000.0
         while high - low > 0.5:
             middle = (low + high) / 2
-            low, high = (middle, high) if reach.is_unreachable("host", now + middle) else (low, middle)
+            low, high = (middle, high) if reach.is_unreachable("host", now + middle, 5.0) else (low, middle)
         pauses.append(round(high))
         now += high
-    assert pauses == [60, 240, 960, 3600, 3600]
+    assert pauses == [30, 120, 480, 1920, 3600]
     reach.reached("host")
-    assert not reach.is_unreachable("host", now)
-    assert not reach.missed("host", now)
+    assert not reach.is_unreachable("host", now, 5.0)
+    assert not reach.missed("host", now, 5.0)
+
+
+@pytest.mark.usefixtures("short")
+def test_less_patience_proves_nothing_and_more_patience_may_try(names: Any, silent_port: int, clock: Any) -> None:
+    names["ec2.slow-1.example.com"] = "loopback"
+    url = f"http://ec2.slow-1.example.com:{silent_port}"
+    with pytest.raises(ConnectTimeoutError) as caught:
+        client(url, Report(), connect_timeout=0.1).describe_regions()
+    told = history(caught.value)
+    assert told is not None
+    assert (told.reason, len(told.attempts)) == ("transient_retries", 4)
+    with pytest.raises(ConnectTimeoutError):
+        client(url, Report(), connect_timeout=0.2).describe_regions()
+    looked_up = names["asked"].count("ec2.slow-1.example.com")
+    with pytest.raises(ConnectTimeoutError):
+        client(url, Report(), connect_timeout=0.3).describe_regions()
+    assert names["asked"].count("ec2.slow-1.example.com") == looked_up + 1
+    assert len(clock.sleeps) == 3
+
+
+def test_what_one_way_can_not_reach_a_proxy_may(names: Any, serve: Make, answer: Make, clock: Any) -> None:
+    names["ec2.corp-1.example.com"] = None
+    proxy = serve(answer("ec2"))
+    with pytest.raises(EndpointConnectionError):
+        client("http://ec2.corp-1.example.com", Report()).describe_regions()
+    client("http://ec2.corp-1.example.com", Report(), proxies={"http": proxy.url}).describe_regions()
+    assert len(proxy.requests) == 1
+    assert clock.sleeps == []

@@ -93,7 +93,7 @@ def test_a_page_with_status_200_is_no_empty_inventory(
     server = serve(Answer(200, PAGE), answer(service))
     assert getattr(hooked(service, server), CALLS[service])()["ResponseMetadata"]["RetryAttempts"] == 1
     server = serve(Answer(200, PAGE))
-    with pytest.raises(ResponseParserError, match="HTML page"):
+    with pytest.raises(ResponseParserError, match="no JSON object"):
         getattr(hooked(service, server), CALLS[service])()
     assert len(server.requests) == 4
     assert len(clock.sleeps) == 1 + 3

@@ -27,7 +27,7 @@ WORKABLE = {
     "overrides": '[{match = {service = "ec2"}, max_retries = 1}]',
 }
 ALLOWED = {
-    "preset", "strategy", "max_retries", "transient_retries",
+    "strategy", "max_retries", "transient_retries",
     "base_delay", "max_delay", "additional_delay_window", "max_header_delay", "time_budget",
 }  # fmt: skip
 

@@ -215,3 +215,25 @@ def test_a_unit_that_only_an_override_needs_is_in_use(tmp_path: Path) -> None:
     assert configuration.warnings == ()
     (override,) = configuration.settings.providers["aws"].overrides
     assert override.changes["response_header"] == (HeaderSource("x-own", Unit.MINUTES),)
+
+
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.toml"
+    os.mkfifo(pipe)
+    with pytest.raises(ConfigurationError, match="a pipe"):
+        load_configuration(pipe, environ={}, cwd=tmp_path)
+
+
+def test_a_home_that_is_relative_makes_no_checkout_the_users_folder(tmp_path: Path) -> None:
+    (tmp_path / ".config" / "cloudretry").mkdir(parents=True)
+    (tmp_path / ".config" / "cloudretry" / "config.toml").write_text('[aws]\nmode = "observe"\n')
+    assert load_configuration(environ={"HOME": "."}, cwd=tmp_path).settings.providers["aws"].mode == "enforce"
+
+
+def test_a_hostile_number_of_faults_is_cut_short(tmp_path: Path) -> None:
+    file = tmp_path / "many.toml"
+    file.write_text("[aws]\n" + "".join(f"key{number} = 1\n" for number in range(3000)))
+    with pytest.raises(ConfigurationError) as refused:
+        load_configuration(file, environ={}, cwd=tmp_path)
+    assert len(refused.value.problems) == 101
+    assert refused.value.problems[0].endswith("and 2900 more") or refused.value.problems[-1].endswith("and 2900 more")
