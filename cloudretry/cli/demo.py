@@ -16,24 +16,30 @@ __all__ = ["demo"]
 
 @click.command(name="demo")
 @click.option(
-    "--seed", type=int, default=1, show_default=True, help="Fixes what is in the simulated AWS and what the retries draw."
+    "--seed",
+    type=int,
+    default=1,
+    show_default=True,
+    help="Fixes what the simulated AWS holds and the sequence that waits are drawn from. "
+    "Which call meets which throttle is chance, so losses differ from run to run.",
 )
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
-    help="A new or empty folder for the inventories.  [default: ./cloudretry-demo-DATE-TIME]",
+    help="A new or empty folder for the inventories and the lists of lost calls.  [default: ./cloudretry-demo-DATE-TIME]",
 )
-@click.option("--fast", is_flag=True, help="One account, two regions and quicker limits: a few seconds.")
+@click.option("--fast", is_flag=True, help="One small account, two regions, smaller bursts: about ten seconds.")
 def demo(seed: int, out: Path | None, *, fast: bool) -> None:
     """Discover a simulated AWS twice, with boto3 as it comes and under cloudretry, and compare.
 
     Needs no account and no network: everything stays on this machine, whatever AWS settings it has. Takes less than a minute.
     """
     from cloudretry.demo.display import choose_display
-    from cloudretry.demo.run import FAST, FULL, run_demo
+    from cloudretry.demo.run import FAST, FULL, check_extras, run_demo
 
-    folder = _new_folder(out or Path(time.strftime("cloudretry-demo-%Y%m%d-%H%M%S")))
     try:
+        check_extras()
+        folder = _new_folder(out or Path(time.strftime("cloudretry-demo-%Y%m%d-%H%M%S")))
         run_demo(folder, choose_display(), seed=seed, size=FAST if fast else FULL)
     except CloudRetryError as error:
         raise click.ClickException(str(error)) from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -50,7 +51,7 @@ def _leads_elsewhere(name: str) -> bool:
 
 
 def plain_boto3(aws: SimulatedAws, *, connections: int) -> MakeClient:
-    """Clients as boto3 makes them, but for the endpoint and the number of connections."""
+    """Clients as boto3 makes them, but for the endpoint and the number of connections; each of them once."""
     try:
         import boto3
         from botocore.config import Config
@@ -67,6 +68,7 @@ def plain_boto3(aws: SimulatedAws, *, connections: int) -> MakeClient:
         core.register_component("data_loader", loader)
         sessions[account] = boto3.Session(**aws.credentials(account), botocore_session=core)
 
+    @cache
     def make_client(account: str, service: str, region: str) -> Any:
         return sessions[account].client(service, region_name=region, endpoint_url=aws.url, config=config)  # type: ignore[call-overload]
 
@@ -74,7 +76,7 @@ def plain_boto3(aws: SimulatedAws, *, connections: int) -> MakeClient:
 
 
 def under_cloudretry(make_client: MakeClient, report: Report, *, seed: int, settings: Settings = BUILTIN) -> MakeClient:
-    """The same clients, hooked as AwsApiCommand hooks its own; the draws come from `seed`."""
+    """The same clients, from now on hooked as AwsApiCommand hooks its own; the draws come from `seed`."""
     from cloudretry.aws.attach import attach_any
 
     engine = Engine(settings, rng=Random(seed), listeners=[report])

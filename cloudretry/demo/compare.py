@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from cloudretry.demo.discovery import Key, LostCall
 
-__all__ = ["Counted", "Run", "remarks", "table"]
+__all__ = ["Counted", "Run", "counted", "remarks", "table"]
 
-_SHOWN = 3
+_SHOWN: Final = 3
+_WIDTH: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +36,22 @@ class Run:
     throttled: int
     lost: tuple[LostCall, ...]
     seconds: float
+    lost_file: str
+    """Where all of `lost` are listed."""
     counted: Counted | None = None
+
+
+def counted(number: int, noun: str) -> str:
+    """The number and the noun, in the plural unless there is one."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def table(there: frozenset[Key], runs: Sequence[Run]) -> list[tuple[str, ...]]:
     """Rows of text, the first one the head."""
     return [
         ("", *(run.name for run in runs)),
-        (f"resources found, of {len(there)}", *(str(len(run.found & there)) for run in runs)),
-        ("  with all their details", *(str(len(run.complete & there)) for run in runs)),
+        (f"complete resources, of {len(there)}", *(str(len(run.complete & there)) for run in runs)),
+        ("found, details missing or not", *(str(len(run.found & there)) for run in runs)),
         ("calls", *(str(run.calls) for run in runs)),
         ("attempts (requests sent)", *(str(run.attempts) for run in runs)),
         ("throttled attempts", *(str(run.throttled) for run in runs)),
@@ -54,38 +62,37 @@ def table(there: frozenset[Key], runs: Sequence[Run]) -> list[tuple[str, ...]]:
 
 def remarks(there: frozenset[Key], runs: Sequence[Run]) -> list[str]:
     """Sentences below the table."""
-    return [*_about_time(runs), *(line for run in runs for line in [*_about_counts(run), *_about_holes(there, run)])]
+    told = (_about_whole(run, runs) if there <= run.complete else _about_holes(there, run) for run in runs)
+    return [line for lines in told for line in lines] + [line for run in runs for line in _about_faults(there, run)]
 
 
-def _about_time(runs: Sequence[Run]) -> list[str]:
-    lossy = min(runs, key=lambda run: run.seconds)
-    slowest = max(runs, key=lambda run: run.seconds)
-    if len(lossy.lost) <= len(slowest.lost):
-        return []
-    earlier = f"{slowest.seconds - lossy.seconds:.1f} s earlier"
-    return [f"{lossy.name} was done {earlier} and gave up {len(lossy.lost)} calls; {slowest.name} gave up {len(slowest.lost)}."]
-
-
-def _about_counts(run: Run) -> list[str]:
-    if run.counted is None:
-        return []
-    ours = (run.counted.attempts, run.counted.throttled, run.counted.lost)
-    theirs = (run.attempts, run.throttled, len(run.lost))
-    told = "{} attempts, {} of them throttled, and {} lost calls".format(*ours)
-    if ours == theirs:
-        return [f"{run.name} counted {told}: exactly what the simulated AWS and the discovery counted."]
-    return [f"{run.name} counted {told}. THIS DIFFERS from the simulated AWS and the discovery: {theirs}."]
+def _about_whole(run: Run, runs: Sequence[Run]) -> list[str]:
+    later = [f"{run.seconds - other.seconds:.1f} s after {other.name}" for other in runs if other.seconds < run.seconds]
+    return [", ".join([f"{run.name} found every resource with all its details", *later]) + "."]
 
 
 def _about_holes(there: frozenset[Key], run: Run) -> list[str]:
-    missing, partial, invented = len(there - run.found), len(run.found - run.complete), len(run.found - there)
-    lines = [f"{run.name} lost {len(run.lost)} calls, among them:" if run.lost else f"{run.name} lost no call."]
-    lines += [f"  {lost}" for lost in sorted(run.lost, key=lambda lost: not lost.ends_list)[:_SHOWN]]
-    if missing or partial:
-        lines.append(
-            f"A CMDB fed by {run.name} would have retired {missing} resources that exist, "
-            f"and kept {partial} with details missing."
-        )
-    if invented:
-        lines.append(f"{run.name} found {invented} resources that do not exist.")
+    missing, partial = len(there - run.found), len((run.found - run.complete) & there)
+    wrong = [f"retire {counted(missing, 'resource')} that {'exists' if missing == 1 else 'exist'}"] if missing else []
+    wrong += [f"keep {partial if missing else counted(partial, 'resource')} with details missing"] if partial else []
+    shown = sorted(run.lost, key=lambda lost: not lost.ends_list)[:_SHOWN]
+    return [
+        f"Fed by {run.name}, a CMDB would {' and '.join(wrong)}.",
+        f"{run.name} lost {counted(len(run.lost), 'call')}, all in {run.lost_file}:",
+        *(_cropped(f"  {lost.brief}") for lost in shown),
+    ]
+
+
+def _about_faults(there: frozenset[Key], run: Run) -> list[str]:
+    """What should never have to be said: that counts differ, or that resources were invented."""
+    lines = []
+    theirs = Counted(run.attempts, run.throttled, len(run.lost))
+    if run.counted not in {None, theirs}:
+        lines.append(f"{run.name}'s own report is WRONG. It says {run.counted}; the simulated AWS and the discovery: {theirs}.")
+    if invented := len(run.found - there):
+        lines.append(f"{run.name} found resources that do not exist: {invented}.")
     return lines
+
+
+def _cropped(line: str) -> str:
+    return line if len(line) <= _WIDTH else line[: _WIDTH - 3] + "..."

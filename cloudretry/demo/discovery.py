@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from cloudretry.demo.compare import counted
 from cloudretry.demo.listings import LISTINGS, Detail, Listing
 
 __all__ = ["Discovery", "Item", "Key", "LostCall", "MakeClient", "Resource", "work_items"]
@@ -27,8 +28,8 @@ HOME: Final = "us-east-1"
 """Where services without regions of their own are asked."""
 _WITHOUT_REGIONS: Final = frozenset({"iam", "s3"})
 _LOOK_S: Final = 0.4
-_PAGES_AHEAD: Final = 2
-"""How many pages a list may be ahead of their details, so that memory stays bounded."""
+_PAGES_AHEAD: Final = 4
+"""How many pages a list may be ahead of their details, so that memory stays bounded and each thread has work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +73,20 @@ class LostCall:
     def __str__(self) -> str:
         return f"{self.call} {self.about}: {self.reason}"
 
+    @property
+    def brief(self) -> str:
+        """Without a resource's id, to fit on a line."""
+        return f"{self.call} {self.about}: {self.reason}" if self.ends_list else f"{self.call} {self.reason}"
+
 
 def work_items(accounts: Sequence[str], regions: Sequence[str]) -> list[Item]:
     """All that is to be done. Neighbours belong to different accounts, so that no two of them draw on one quota."""
-    global_ones = [service for service in LISTINGS if service in _WITHOUT_REGIONS]
-    others = [service for service in LISTINGS if service not in _WITHOUT_REGIONS]
-    places = [(HOME, service) for service in global_ones] + [(region, service) for region in regions for service in others]
-    return [Item(account, region, service) for region, service in places for account in accounts]
+    return [
+        Item(account, region, service)
+        for service in LISTINGS
+        for region in ([HOME] if service in _WITHOUT_REGIONS else regions)
+        for account in accounts
+    ]
 
 
 @dataclass(slots=True)
@@ -93,8 +101,8 @@ class Discovery:
 
     make_client: MakeClient
     record: Callable[[Sequence[Resource]], None]
-    threads: int = 16
-    threads_each: int = 24
+    threads: int = 6
+    threads_each: int = 48
     calls: int = field(default=0, init=False)
     lost: list[LostCall] = field(default_factory=list, init=False)
     _lock: Lock = field(default_factory=Lock, init=False)
@@ -204,8 +212,8 @@ def _code(error: Exception) -> str | None:
 def _reason(error: Exception) -> str:
     if not isinstance(error, ClientError):
         return f"{type(error).__name__}: {error}"
-    retries = error.response["ResponseMetadata"].get("RetryAttempts", 0)
-    return f"{_code(error)} at attempt {retries + 1}, the last"
+    attempts = error.response["ResponseMetadata"].get("RetryAttempts", 0) + 1
+    return f"{_code(error)}, gave up after {counted(attempts, 'attempt')}"
 
 
 def _spell(client: Any, item: Item, operation: str) -> str:

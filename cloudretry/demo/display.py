@@ -24,10 +24,10 @@ _DUMB: Final = frozenset({"", "dumb", "unknown"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """Where a run stands; `there` is how many resources exist."""
+    """Where a run stands: of the resources that are `there`, how many it holds with all their details."""
 
     name: str
-    found: int
+    complete: int
     there: int
     calls: int
     throttled: int
@@ -86,7 +86,7 @@ class PlainDisplay:
             return
         self._shown = (standing.name, standing.seconds)
         self.say(
-            f"{standing.name}, {standing.seconds:.0f} s: {standing.found} of {standing.there} resources, "
+            f"{standing.name}, {standing.seconds:.0f} s: {standing.complete} of {standing.there} resources complete, "
             f"{standing.calls} calls, {standing.throttled} throttled, {standing.lost} lost"
         )
 
@@ -150,15 +150,15 @@ def _moving(standings: Any) -> Table:
     from rich.text import Text
 
     drawn = Table(box=box.SIMPLE_HEAD)
-    for name, justify in (("", "left"), ("", "left"), ("found", "right"), ("calls", "right"), ("throttled", "right")):
+    for name, justify in (("", "left"), ("", "left"), ("complete", "right"), ("calls", "right"), ("throttled", "right")):
         drawn.add_column(name, justify=justify)  # type: ignore[arg-type]  # literals in a tuple
     drawn.add_column("lost", justify="right")
     drawn.add_column("time", justify="right")
     for at in standings:
         drawn.add_row(
             at.name,
-            ProgressBar(total=at.there, completed=at.found, width=20),
-            f"{at.found}/{at.there}",
+            ProgressBar(total=at.there, completed=at.complete, width=20),
+            f"{at.complete}/{at.there}",
             str(at.calls),
             Text(str(at.throttled), style="yellow" if at.throttled else ""),
             _lost(str(at.lost)),

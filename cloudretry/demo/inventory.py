@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from threading import Lock
@@ -26,7 +26,7 @@ create table lost_calls (call text, about text, reason text);
 
 
 class Inventory:
-    """The files of one run, NAME.jsonl and NAME.sqlite in a folder. Thread-safe.
+    """The files of one run in a folder: NAME.jsonl, NAME.sqlite and lost-NAME.txt. Thread-safe.
 
     Raises:
         FileExistsError: one of them is there already.
@@ -35,16 +35,18 @@ class Inventory:
     def __init__(self, folder: Path, name: str) -> None:
         self.jsonl = folder / f"{name}.jsonl"
         self.sqlite = folder / f"{name}.sqlite"
+        self.lost = folder / f"lost-{name}.txt"
         self._lock = Lock()
-        self._found = 0
-        if self.sqlite.exists():
-            raise FileExistsError(f"{self.sqlite} exists")
+        self._complete = 0
+        for file in (self.sqlite, self.lost):
+            if file.exists():
+                raise FileExistsError(f"{file} exists")
         self._file = self.jsonl.open("x", encoding="utf-8")
 
     @property
-    def found(self) -> int:
-        """How many resources were written."""
-        return self._found
+    def complete(self) -> int:
+        """How many resources were written with all their details."""
+        return self._complete
 
     def add(self, resources: Sequence[Resource]) -> None:
         """Append the resources of a page."""
@@ -54,11 +56,12 @@ class Inventory:
                 return  # the run was broken off; late threads have nobody to tell
             self._file.write(lines)
             self._file.flush()
-            self._found += len(resources)
+            self._complete += sum(resource.complete for resource in resources)
 
-    def finish(self, lost: Iterable[LostCall]) -> None:
-        """Write the SQLite file from what the JSONL file holds."""
+    def finish(self, lost: Sequence[LostCall]) -> None:
+        """Write the SQLite file from what the JSONL file holds, and the list of lost calls."""
         self.close()
+        self.lost.write_text("".join(f"{gone}\n" for gone in lost), encoding="utf-8")
         with closing(sqlite3.connect(self.sqlite)) as database, database:
             database.executescript(_TABLES)
             database.executemany("insert or replace into resources values (?, ?, ?, ?, ?, ?)", map(_row, self.read()))

@@ -54,14 +54,6 @@ LISTINGS: Final[Mapping[str, tuple[Listing, ...]]] = MappingProxyType(
     {
         "iam": (
             Listing(
-                operation="list_users",
-                items=("Users",),
-                type="iam:user",
-                id="UserName",
-                details=(Detail(operation="list_access_keys", argument="UserName", key="UserName"),),
-                region="global",
-            ),
-            Listing(
                 operation="list_roles",
                 items=("Roles",),
                 type="iam:role",
@@ -70,18 +62,13 @@ LISTINGS: Final[Mapping[str, tuple[Listing, ...]]] = MappingProxyType(
                 details=(_of_role("list_attached_role_policies"), _of_role("list_role_policies")),
                 region="global",
             ),
-        ),
-        "s3": (
             Listing(
-                operation="list_buckets",
-                items=("Buckets",),
-                type="s3:bucket",
-                id="Name",
-                details=(
-                    _of_bucket("get_bucket_location"),
-                    _of_bucket("get_bucket_tagging", "NoSuchTagSet"),
-                ),
-                region="location",
+                operation="list_users",
+                items=("Users",),
+                type="iam:user",
+                id="UserName",
+                details=(Detail(operation="list_access_keys", argument="UserName", key="UserName"),),
+                region="global",
             ),
         ),
         "lambda": (
@@ -95,6 +82,19 @@ LISTINGS: Final[Mapping[str, tuple[Listing, ...]]] = MappingProxyType(
                     Detail(operation="list_tags", argument="Resource", key="FunctionArn"),
                     _of_function("get_policy", "ResourceNotFoundException"),
                 ),
+            ),
+        ),
+        "s3": (
+            Listing(
+                operation="list_buckets",
+                items=("Buckets",),
+                type="s3:bucket",
+                id="Name",
+                details=(
+                    _of_bucket("get_bucket_location"),
+                    _of_bucket("get_bucket_tagging", "NoSuchTagSet"),
+                ),
+                region="location",
             ),
         ),
         "ec2": (
@@ -135,4 +135,4 @@ LISTINGS: Final[Mapping[str, tuple[Listing, ...]]] = MappingProxyType(
         ),
     }
 )
-"""service → its lists, the services whose limits are tightest first."""
+"""service → its lists, the services whose limits are tightest first, and so that lists are asked for while details are."""

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from threading import Thread
 from urllib.parse import urlsplit
@@ -130,14 +131,26 @@ def test_it_compares_two_runs_and_tells_where_their_inventories_are(ran: Ran) ->
     rows = dict(re.findall(r"^ *([a-z ,()0-9]+?)  +(\S+(?: s)?  +\S+(?: s)?)$", ran.process.stdout, re.MULTILINE))
     assert {"calls", "attempts (requests sent)", "throttled attempts", "lost calls", "time"} <= rows.keys()
     assert int(rows["throttled attempts"].split()[1]) > 0
-    assert "exactly what the simulated AWS and the discovery counted" in ran.process.stdout
-    assert ran.process.stdout.rstrip().endswith(str(ran.folder))
+    assert int(rows["lost calls"].split()[1]) == 0
+    assert "own report is WRONG" not in ran.process.stdout
+    assert "cloudretry found every resource with all its details" in ran.process.stdout
+    assert str(ran.folder) in ran.process.stdout
+    assert ran.process.stdout.rstrip().endswith("cloudretry simulate aws")
     assert sorted(file.name for file in ran.folder.iterdir()) == [
         "cloudretry.jsonl",
         "cloudretry.sqlite",
+        "lost-cloudretry.txt",
+        "lost-plain-boto3.txt",
         "plain-boto3.jsonl",
         "plain-boto3.sqlite",
     ]
+
+
+def test_all_lost_calls_are_in_their_files(ran: Ran) -> None:
+    counts = re.search(r"^lost calls +(\d+) +(\d+)$", ran.process.stdout, re.MULTILINE)
+    files = (ran.folder / "lost-plain-boto3.txt", ran.folder / "lost-cloudretry.txt")
+    assert counts is not None
+    assert [len(file.read_text().splitlines()) for file in files] == [int(count) for count in counts.groups()]
 
 
 def test_under_cloudretry_all_was_found_and_the_files_agree(ran: Ran) -> None:
@@ -175,6 +188,18 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Path, int, run.Size]]:
     calls: list[tuple[Path, int, run.Size]] = []
     monkeypatch.setattr(run, "run_demo", lambda folder, _display, *, seed, size: calls.append((folder, seed, size)))
     return calls
+
+
+@pytest.mark.parametrize(("module", "extra"), [("aiohttp", "simulate"), ("boto3", "aws")])
+def test_what_is_not_installed_is_told_before_anything_is_begun(
+    module: str, extra: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cloudretry.demo.run.find_spec", lambda name: None if name == module else find_spec(name))
+    result = CliRunner().invoke(demo, ["--out", str(tmp_path / "out")])
+    assert result.exit_code == 1
+    assert f'pip install "cloudretry[{extra}]"' in result.output
+    assert "Starting" not in result.output
+    assert not (tmp_path / "out").exists()
 
 
 def test_options(asked: list[tuple[Path, int, run.Size]], tmp_path: Path) -> None:

@@ -102,7 +102,8 @@ def test_what_throttling_hides_is_a_hole_that_is_told(unthrottled: tuple[Run, fr
     assert {key[2] for key in run.found - run.complete} == {"iam:user"}
     lost = sorted(map(str, run.lost))
     assert len(lost) == report.total.lost == 1 + users - 1
-    assert lost[-1] == f"iam:ListRoles@{account}/us-east-1 page 2: Throttling at attempt 1, the last"
+    assert lost[-1] == f"iam:ListRoles@{account}/us-east-1 page 2: Throttling, gave up after 1 attempt"
+    assert sorted((tmp_path / "lost-shut.txt").read_text().splitlines()) == lost
     with closing(sqlite3.connect(tmp_path / "shut.sqlite")) as database:
         assert database.execute("select count(*) from lost_calls").fetchone() == (len(lost),)
 
@@ -111,6 +112,13 @@ def test_neighbouring_work_items_belong_to_different_accounts() -> None:
     items = work_items(("1", "2", "3"), ("a", "b"))
     assert len(items) == len(set(items)) == 3 * (2 * 3 + 2)
     assert all(one.account != other.account for one, other in pairwise(items))
+
+
+def test_both_runs_get_the_same_clients() -> None:
+    with simulated_aws(accounts=1, regions=(REGION,), size=0.01) as aws:
+        make_client = plain_boto3(aws, connections=1)
+        hooked = under_cloudretry(make_client, Report(), seed=1)
+        assert hooked(aws.accounts[0], "iam", REGION) is make_client(aws.accounts[0], "iam", REGION)
 
 
 def test_an_error_in_the_discovery_itself_is_raised() -> None:

@@ -12,7 +12,7 @@ from cloudretry.demo.display import LiveDisplay, PlainDisplay, Standing, choose_
 if TYPE_CHECKING:
     import pytest
 
-STANDING = Standing(name="plain boto3", found=3, there=9, calls=20, throttled=4, lost=1, seconds=0.2)
+STANDING = Standing(name="plain boto3", complete=3, there=9, calls=20, throttled=4, lost=1, seconds=0.2)
 ROWS = [("", "plain boto3", "cloudretry"), ("lost calls", "5", "0")]
 COLOUR = re.compile(r"\x1b\[[0-9;]*3[0-9][0-9;]*m")
 
@@ -52,14 +52,14 @@ def test_without_a_terminal_lines_are_plain(monkeypatch: pytest.MonkeyPatch, cap
     with display.live():
         display.show(STANDING)
         display.show(replace(STANDING, seconds=1.0))
-        display.show(replace(STANDING, seconds=4.0, found=8))
+        display.show(replace(STANDING, seconds=4.0, complete=8))
         display.show(replace(STANDING, name="cloudretry", seconds=0.0))
     display.table(ROWS)
     display.say("\x1b[31mred\x07")
     assert capsys.readouterr().out.splitlines() == [
-        "plain boto3, 0 s: 3 of 9 resources, 20 calls, 4 throttled, 1 lost",
-        "plain boto3, 4 s: 8 of 9 resources, 20 calls, 4 throttled, 1 lost",
-        "cloudretry, 0 s: 3 of 9 resources, 20 calls, 4 throttled, 1 lost",
+        "plain boto3, 0 s: 3 of 9 resources complete, 20 calls, 4 throttled, 1 lost",
+        "plain boto3, 4 s: 8 of 9 resources complete, 20 calls, 4 throttled, 1 lost",
+        "cloudretry, 0 s: 3 of 9 resources complete, 20 calls, 4 throttled, 1 lost",
         "            plain boto3  cloudretry",
         "lost calls            5           0",
         "[31mred",
