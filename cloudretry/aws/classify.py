@@ -91,7 +91,8 @@ def _throttling_trait(code: str | None, operation: OperationModel) -> bool:
 
 def _damaged(http: AWSResponse, operation: OperationModel) -> Outcome | None:
     """A successful answer that is none: botocore would hand it to the caller as data."""
-    error = _checksum_error(http) or _document_error(http, operation)
+    checked = operation.service_model.service_name == "dynamodb"
+    error = (_checksum_error(http) if checked else None) or _document_error(http, operation)
     if error is None:
         return None
     return Outcome(
@@ -117,7 +118,7 @@ def _checksum_error(http: AWSResponse) -> sdk.ChecksumError | None:
 
 def _document_error(http: AWSResponse, operation: OperationModel) -> ResponseParserError | None:
     """A page, or half a document, where a JSON object was due: the parser makes an empty answer of either."""
-    if is_object(http.content) or not expects_json(operation):
+    if not expects_json(operation) or is_object(http.content):
         return None
     return ResponseParserError(f"no JSON object where one was due (status {http.status_code}, {len(http.content)} bytes)")
 

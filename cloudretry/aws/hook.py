@@ -197,7 +197,7 @@ class ClientHook:
 
     def _call(self, operation_name: str) -> Call:
         operation = self._service_model.operation_model(operation_name)
-        call = Call(
+        call = self._calls[operation_name] = Call(
             provider="aws",
             service=self._service,
             operation=operation_name,
@@ -211,8 +211,6 @@ class ClientHook:
                 has_token=bool(operation.idempotent_members),
             ),
         )
-        if call.account is not None:
-            self._calls[operation_name] = call
         return call
 
     def _account_id(self) -> str | None:
@@ -223,6 +221,8 @@ class ClientHook:
         if self._account is None and self._credentials is not None:
             known = vars(self._credentials)
             self._account = known.get("_account_id") or known.get("account_id")
+            if self._account is not None:
+                self._calls.clear()
         return self._account
 
 

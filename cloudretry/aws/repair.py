@@ -19,6 +19,7 @@ QUERY_PROTOCOLS: Final = {
 
 _JSON_PROTOCOLS: Final = frozenset({"json", "rest-json"})
 _ERROR_STATUS: Final = 300
+_MARGIN: Final = 64  # as much white space as anybody puts around a document
 
 
 def protocol_of(service: ServiceModel) -> str:
@@ -45,11 +46,12 @@ def _is_xml(body: bytes) -> bool:
 
 def expects_json(operation: OperationModel) -> bool:
     """Whether an answer's body is a JSON document, and not a payload of the user's."""
+    if protocol_of(operation.service_model) not in _JSON_PROTOCOLS:
+        return False
     shape = operation.output_shape
-    payload = shape.serialization.get("payload") if shape is not None else None
-    return protocol_of(operation.service_model) in _JSON_PROTOCOLS and payload is None and not operation.has_streaming_output
+    return shape is None or (shape.serialization.get("payload") is None and not operation.has_streaming_output)
 
 
 def is_object(body: bytes) -> bool:
     """Whether a body looks like a whole JSON object, or is empty: a captive portal's page and half a document do not."""
-    return not body or (body[:1] == b"{" and body[-1:] == b"}") or (body.strip()[:1] == b"{" and body.strip()[-1:] == b"}")
+    return not body or (body[:_MARGIN].lstrip()[:1] == b"{" and body[-_MARGIN:].rstrip()[-1:] == b"}")

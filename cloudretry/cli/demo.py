@@ -28,7 +28,7 @@ __all__ = ["demo"]
     type=click.Path(file_okay=False, path_type=Path),
     help="A new or empty folder for the inventories and the lists of lost calls.  [default: ./cloudretry-demo-DATE-TIME]",
 )
-@click.option("--fast", is_flag=True, help="One small account, two regions, smaller bursts: about ten seconds.")
+@click.option("--fast", is_flag=True, help="One small account, two regions, smaller bursts: about 15 seconds.")
 def demo(seed: int, out: Path | None, *, fast: bool) -> None:
     """Discover a simulated AWS twice, with boto3 as it comes and under cloudretry, and compare.
 
