@@ -164,3 +164,16 @@ def test_a_limit_is_a_throttle_where_something_is_read(
         getattr(hooked("dynamodb", server), operation)(**({"TableName": "t"} if operation == "delete_table" else {}))
     assert len(server.requests) == requests
     assert len(clock.sleeps) == requests - 1
+
+
+def test_organizations_are_listed_however_often_they_throttle(serve: Make, hooked: Make, clock: Any, Answer: Any) -> None:
+    """boto/boto3#1588: the accounts of an organization are asked for one request at a time, and many throttles in between."""
+    throttled = Answer(400, b'{"__type": "TooManyRequestsException", "message": "Too many requests"}')
+    pages = [Answer(200, b'{"Accounts": [{"Id": "%d"}], "NextToken": "t%d"}' % (number, number)) for number in range(4)] + [
+        Answer(200, b'{"Accounts": [{"Id": "4"}]}')
+    ]
+    server = serve(*[answer for page in pages for answer in (throttled, throttled, throttled, throttled, throttled, page)])
+    accounts = hooked("organizations", server).get_paginator("list_accounts").paginate().build_full_result()["Accounts"]
+    assert [account["Id"] for account in accounts] == ["0", "1", "2", "3", "4"]
+    assert len(server.requests) == 5 * 6
+    assert len(clock.sleeps) == 5 * 5
