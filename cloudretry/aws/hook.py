@@ -168,8 +168,7 @@ class ClientHook:
         """The program ended the call in the middle of an attempt, for example by Ctrl-C: botocore tells nobody of that."""
         machine = context.get(_KEY)
         if machine is not None:
-            machine.attempts += 1
-            machine.cancel()
+            machine.interrupt()
             self.engine.end(machine)
 
     def _unasked(self, machine: RetryMachine, exception: Exception) -> None:

@@ -118,6 +118,12 @@ class RetryMachine:
         self.ended = Stop(StopReason.CANCELLED)
         return self.ended
 
+    def interrupt(self) -> Stop:
+        """End the call in the middle of an attempt, which counts, although nobody will know what it came to."""
+        self.attempts += 1
+        self.ended = Stop(StopReason.CANCELLED)
+        return self.ended
+
     def abandon(self, outcome: Outcome) -> None:
         """End the call without another attempt: the request did not come as far as being sent."""
         self.outcome = outcome

@@ -340,6 +340,15 @@ def test_a_cancelled_wait_stays_in_the_history() -> None:
     assert [attempt.delay for attempt in history.attempts] == [delay]
 
 
+def test_an_attempt_that_was_interrupted_counts_and_has_no_outcome() -> None:
+    machine = start()
+    decided(machine)(throttled())
+    machine.interrupt()
+    assert machine.attempts == 2
+    assert [attempt.number for attempt in machine.history().attempts] == [1]
+    assert machine.history().reason == "cancelled"
+
+
 def test_an_attempt_whose_strategy_was_cancelled_stays_in_the_history() -> None:
     machine = start(strategy="custom")
     machine.record(throttled(), 100.0)
