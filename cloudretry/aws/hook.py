@@ -10,6 +10,7 @@ from botocore.parsers import ResponseParserError
 
 from cloudretry.aws.carry import put_on_error, put_on_response
 from cloudretry.aws.classify import outcome_of, outcome_of_error
+from cloudretry.aws.current import CURRENT
 from cloudretry.aws.repair import QUERY_PROTOCOLS, protocol_of, readable_error
 from cloudretry.aws.seats import Seats, remove_limiter
 from cloudretry.aws.transport import host_of, put_before
@@ -32,6 +33,7 @@ __all__ = ["ClientHook"]
 
 logger = logging.getLogger("cloudretry")
 
+_OUTER: Final = "cloudretry-outer"
 _KEY: Final = "cloudretry"  # in a request's context, which botocore keeps for all attempts of a call and for nothing else
 _EXHAUSTED: Final = frozenset({StopReason.MAX_RETRIES, StopReason.TRANSIENT_RETRIES, StopReason.TIME_BUDGET})
 
@@ -98,6 +100,9 @@ class ClientHook:
         """Begin a call with its first attempt, before it is signed, and tell the server truly how many there may be."""
         machine = self._machine(request.context, operation_name)
         machine.ended = None  # an earlier attempt may have been answered by a redirect
+        if CURRENT.get() is not machine:
+            request.context[_OUTER] = CURRENT.get()
+            CURRENT.set(machine)
         retries = request.context.get("retries")
         if retries is not None:
             retries["max"] = machine.settings.max_retries + 1
@@ -152,7 +157,7 @@ class ClientHook:
             put_on_response(parsed, machine.history())
             if machine.ended.reason in _EXHAUSTED:
                 parsed["ResponseMetadata"]["MaxAttemptsReached"] = True
-        self.engine.end(machine)
+        self._end(machine, context)
 
     def after_call_error(self, exception: Exception, context: dict[str, Any], **_: object) -> None:
         """The call is over and has no response."""
@@ -162,14 +167,20 @@ class ClientHook:
         if machine.ended is None:  # nobody was asked about this attempt
             self._unasked(machine, exception)
         put_on_error(exception, machine.history())
-        self.engine.end(machine)
+        self._end(machine, context)
 
-    def interrupted(self, context: dict[str, Any]) -> None:
+    def interrupted(self) -> None:
         """The program ended the call in the middle of an attempt, for example by Ctrl-C: botocore tells nobody of that."""
-        machine = context.get(_KEY)
+        machine = CURRENT.get()
         if machine is not None:
+            CURRENT.set(None)
             machine.interrupt()
             self.engine.end(machine)
+
+    def _end(self, machine: RetryMachine, context: dict[str, Any]) -> None:
+        if CURRENT.get() is machine:
+            CURRENT.set(context.get(_OUTER))
+        self.engine.end(machine)
 
     def _unasked(self, machine: RetryMachine, exception: Exception) -> None:
         """An attempt that ended without a question whether to repeat it.

@@ -43,10 +43,10 @@ class Transport:
 
     Args:
         patience: seconds that a connection may take.
-        interrupted: told of a request's context when the program ends an attempt in the middle.
+        interrupted: told when the program ends an attempt in the middle.
     """
 
-    def __init__(self, inner: Any, patience: float, interrupted: Callable[[dict[str, Any]], None]) -> None:
+    def __init__(self, inner: Any, patience: float, interrupted: Callable[[], None]) -> None:
         self._inner = inner
         self._patience = patience
         self._interrupted = interrupted
@@ -69,7 +69,7 @@ class Transport:
         except Exception:
             raise
         except BaseException:
-            self._interrupted(getattr(request, "context", None) or {})  # an older botocore gives a request none
+            self._interrupted()
             raise
         REACH.reached(host)
         _check_length(request, response)
@@ -95,7 +95,7 @@ class Transport:
         return getattr(self._inner, name)
 
 
-def put_before(client: BaseClient, interrupted: Callable[[dict[str, Any]], None]) -> None:
+def put_before(client: BaseClient, interrupted: Callable[[], None]) -> None:
     """Put a Transport before a client's session, once, and shorten the time that one connection may take."""
     endpoint = client._endpoint  # type: ignore[attr-defined]  # noqa: SLF001 - botocore offers no public way
     if not isinstance(endpoint.http_session, Transport):

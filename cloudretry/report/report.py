@@ -97,12 +97,11 @@ class Report:
     def _count_call(self, counts: OperationReport, event: CallEnded) -> None:
         counts.calls += 1
         counts.attempts += event.attempts
-        if event.outcome is None:
-            return
         counts.waited += event.waited
         if event.stop.reason is StopReason.ANSWERED:
             return
-        if event.outcome.kind is Kind.FATAL and event.outcome.status is not None:
+        outcome = event.outcome  # None where the first attempt was interrupted
+        if outcome is not None and outcome.kind is Kind.FATAL and outcome.status is not None:
             counts.refused += 1
             return
         counts.lost += 1

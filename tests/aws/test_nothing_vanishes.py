@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
@@ -12,12 +11,12 @@ from typing import Any
 import boto3
 import botocore.session
 import pytest
-from botocore.awsrequest import AWSPreparedRequest
 from botocore.config import Config
 from botocore.credentials import RefreshableCredentials
 from botocore.exceptions import ClientError, ConnectionClosedError, NoCredentialsError
 
 from cloudretry import AwsApiCommand, CallsLost, Report, attach, history
+from cloudretry.aws.current import CURRENT
 
 pytestmark = pytest.mark.wire
 
@@ -131,10 +130,6 @@ def test_a_redirect_that_nobody_follows_is_a_refusal(
     assert (report.total.calls, report.total.refused) == (1, 1)
 
 
-@pytest.mark.skipif(
-    "context" not in inspect.signature(AWSPreparedRequest.__init__).parameters,
-    reason="this botocore's requests do not know their call; then only the wait of an interrupted call is told",
-)
 def test_ctrl_c_while_an_attempt_is_in_flight_is_told(
     serve: Make, hooked: Make, throttle: Make, clock: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -155,6 +150,25 @@ def test_ctrl_c_while_an_attempt_is_in_flight_is_told(
     assert counts(report) == (1, 2, 1)
     assert "reason=cancelled" in report.lost[0]
     assert len(clock.sleeps) == 1
+
+
+def test_a_call_made_while_another_is_signed_does_not_take_its_place(
+    serve: Make, hooked: Make, answer: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report = Report()
+    inner = hooked("sts", serve(answer("sts")))
+    outer = attach(hooked("ec2", serve(answer("ec2"))), report=report)
+    outer.meta.events.register("before-sign.ec2", lambda **_: inner.get_caller_identity())
+
+    def interrupted(_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(outer._endpoint.http_session._inner, "send", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        outer.describe_regions()
+    assert counts(report) == (1, 1, 1)
+    assert "ec2:DescribeRegions" in report.lost[0]
+    assert CURRENT.get() is None
 
 
 def test_an_attempt_that_never_left_is_not_counted(serve: Make, hooked: Make, throttle: Make, clock: Any) -> None:
