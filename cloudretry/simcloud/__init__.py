@@ -6,36 +6,41 @@
 
 `limits` are Rules, PUBLISHED if none are given (its rows say which of them AWS publishes); what `faults` do stands in
 cloudretry.simcloud.faults. A page to read is at `aws.url + "/_cloudretry/"`. From the command line: `cloudretry simulate aws`.
+The simulated Azure is of the same make: `simulated_azure()`, see cloudretry.simcloud.azure.
 Importing this needs neither moto nor aiohttp; entering `simulated_aws()` needs the extra "simulate".
 """
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
-import subprocess
-import sys
-import tempfile
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from importlib.util import find_spec
-from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypedDict, cast
+from typing import TYPE_CHECKING, Any, TypedDict
 
-from cloudretry.errors import CloudRetryError, MissingExtra
+from cloudretry.errors import MissingExtra
 from cloudretry.simcloud.answers import RetryAfter
+from cloudretry.simcloud.azure import AzureVerdict, SimulatedAzure, run_simulated_azure, simulated_azure
+from cloudretry.simcloud.azure.limits import PUBLISHED_AZURE, AzureRule
+from cloudretry.simcloud.azure.settings import AzureSettings
 from cloudretry.simcloud.counts import Verdict
 from cloudretry.simcloud.faults import Faults
 from cloudretry.simcloud.limits import PUBLISHED, UNLIMITED, Limit, Rule
+from cloudretry.simcloud.process import SimulationFailed, ask, server_process
 from cloudretry.simcloud.settings import REGIONS, Settings
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Iterator, Mapping, Sequence
 
 __all__ = [
     "PUBLISHED",
+    "PUBLISHED_AZURE",
     "UNLIMITED",
+    "AzureRule",
+    "AzureSettings",
+    "AzureVerdict",
     "Credentials",
     "Faults",
     "Limit",
@@ -43,18 +48,16 @@ __all__ = [
     "Rule",
     "Settings",
     "SimulatedAws",
+    "SimulatedAzure",
     "SimulationFailed",
     "Verdict",
     "run_simulated_aws",
+    "run_simulated_azure",
     "simulated_aws",
+    "simulated_azure",
 ]
 
 _NEEDED = ("aiohttp", "flask", "flask_cors", "moto")
-_STARTING_S = 60.0
-
-
-class SimulationFailed(CloudRetryError):  # noqa: N818 - named for what happened; its base carries the suffix
-    """The simulated AWS did not start; the message holds what its process wrote."""
 
 
 class Credentials(TypedDict):
@@ -82,20 +85,20 @@ class SimulatedAws:
 
     def counters(self) -> dict[str, Any]:
         """Requests since the start or the last reset by verdict, `accepted` and `throttled` always; `rows`: for each action."""
-        counters: dict[str, Any] = _ask(self.url, "GET", "counters")
+        counters: dict[str, Any] = ask(self.url, "GET", "counters")
         return counters
 
     def log(self) -> list[Verdict]:
         """The latest requests in order of arrival."""
-        return [Verdict(*line) for line in _ask(self.url, "GET", "log")]
+        return [Verdict(*line) for line in ask(self.url, "GET", "log")]
 
     def inject(self, *faults: Faults) -> None:
         """From now on, until the next reset, strike by these rules instead of those of the settings."""
-        _ask(self.url, "POST", "faults", json.dumps([asdict(rule) for rule in faults]))
+        ask(self.url, "POST", "faults", json.dumps([asdict(rule) for rule in faults]))
 
     def reset(self) -> None:
         """Fill every bucket, empty the log and the counters, begin the settings' faults anew; resources stay as they are."""
-        _ask(self.url, "POST", "reset")
+        ask(self.url, "POST", "reset")
 
 
 @contextmanager
@@ -137,51 +140,22 @@ def run_simulated_aws(settings: Settings) -> Iterator[tuple[SimulatedAws, subpro
     """The same, and the server's process to wait for. Raises as simulated_aws."""
     if any(find_spec(name) is None for name in _NEEDED):
         raise MissingExtra("simulate")
-    with tempfile.TemporaryFile("w+") as errors:
-        process = _spawn(errors)
-        try:
-            yield _describe(_await_port(process, settings, errors)), process
-        finally:
-            process.kill()  # it has nothing to save
-            process.communicate()
+    with server_process("cloudretry.simcloud", settings.to_json(), cloud="AWS", environment=_environment()) as (ready, process):
+        yield _describe(ready["port"]), process
 
 
-def _spawn(errors: IO[str]) -> subprocess.Popen[str]:
-    home = str(Path(__file__).resolve().parents[2])
+def _environment() -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.upper().startswith(("AWS_", "MOTO_"))}
-    environment = kept | {
-        "PYTHONPATH": os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), home))),
+    return kept | {
         "AWS_CONFIG_FILE": os.devnull,
         "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
-        "CLOUDRETRY_DISABLED": "1",
         "MOTO_EC2_LOAD_DEFAULT_AMIS": "false",  # a third of a second per account and region
     }
-    return subprocess.Popen(
-        [sys.executable, "-m", "cloudretry.simcloud"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=errors,
-        text=True,
-        env=environment,
-        start_new_session=True,  # an interrupt is the parent's to handle
-    )
-
-
-def _await_port(process: subprocess.Popen[str], settings: Settings, errors: IO[str]) -> int:
-    pipe_in, pipe_out = cast("IO[str]", process.stdin), cast("IO[str]", process.stdout)
-    with suppress(BrokenPipeError):  # it died early; the missing ready line will say so
-        pipe_in.write(settings.to_json() + "\n")
-        pipe_in.flush()
-    line = pipe_out.readline()
-    if not line:
-        errors.seek(0)
-        raise SimulationFailed(f"the simulated AWS did not start:\n{errors.read()[-2000:].rstrip()}")
-    return int(json.loads(line)["port"])
 
 
 def _describe(port: int) -> SimulatedAws:
     url = f"http://127.0.0.1:{port}"
-    inventory = _ask(url, "GET", "inventory")
+    inventory = ask(url, "GET", "inventory")
     return SimulatedAws(
         url=url,
         accounts=tuple(inventory["accounts"]),
@@ -189,13 +163,3 @@ def _describe(port: int) -> SimulatedAws:
         resources=frozenset(tuple(resource) for resource in inventory["resources"]),
         _credentials=inventory["accounts"],
     )
-
-
-def _ask(url: str, method: str, page: str, body: str | None = None) -> Any:
-    connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=_STARTING_S)
-    try:
-        connection.request(method, f"/_cloudretry/{page}", body)
-        answer = json.loads(connection.getresponse().read())
-    finally:
-        connection.close()
-    return answer

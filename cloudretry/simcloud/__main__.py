@@ -8,44 +8,23 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-import socket
 import sys
-import threading
-import time
+from typing import TYPE_CHECKING
 
+from cloudretry.simcloud.child import listen, read_settings, say_ready
 from cloudretry.simcloud.settings import Settings
 
-_PARENT_LOOK_S = 0.5
+if TYPE_CHECKING:
+    import socket
+
 _SWITCH_S = 0.0005  # a throttled caller should not wait while moto writes a long page
 
 
 def main() -> None:
     """Serve until the parent is gone."""
-    parent = os.getppid()
-    settings = Settings.from_json(sys.stdin.readline())
+    settings = Settings.from_json(read_settings())
     gc.disable()  # moto's tables of instance types and the inventory stay for good
-    threading.Thread(target=_end_with_input, daemon=True).start()
-    threading.Thread(target=_end_with_parent, args=(parent,), daemon=True).start()
-    asyncio.run(_serve(settings, _listen(settings.port)))
-
-
-def _end_with_input() -> None:
-    sys.stdin.read()
-    os._exit(0)
-
-
-def _end_with_parent(parent: int) -> None:
-    """End when the parent died although our input is still open: children that it forked hold the other end."""
-    while os.getppid() == parent:
-        time.sleep(_PARENT_LOOK_S)
-    os._exit(0)
-
-
-def _listen(port: int) -> socket.socket:
-    try:
-        return socket.create_server(("127.0.0.1", port))
-    except OSError as error:
-        raise SystemExit(f"port {port} of 127.0.0.1 can't be used: {os.strerror(error.errno or 0)}") from None
+    asyncio.run(_serve(settings, listen(settings.port)))
 
 
 async def _serve(settings: Settings, listener: socket.socket) -> None:
@@ -63,8 +42,7 @@ async def _serve(settings: Settings, listener: socket.socket) -> None:
     await server.start(listener)
     gc.freeze()
     gc.enable()
-    sys.stdout.write(f'{{"port": {listener.getsockname()[1]}}}\n')
-    sys.stdout.flush()
+    say_ready(port=listener.getsockname()[1])
     await asyncio.Event().wait()
 
 

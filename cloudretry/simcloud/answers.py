@@ -39,18 +39,24 @@ class Failure:
     extra: Mapping[str, str] = field(default_factory=dict)
 
 
+def _whole_milliseconds(seconds: float) -> str:
+    return str(math.ceil(seconds * 1000))
+
+
 _WAITS: Final[Mapping[str, Callable[[float], str]]] = {
     "Retry-After": lambda seconds: str(math.ceil(seconds)),
-    "x-amz-retry-after": lambda seconds: str(math.ceil(seconds * 1000)),  # milliseconds
+    "x-amz-retry-after": _whole_milliseconds,
+    "retry-after-ms": _whole_milliseconds,
+    "x-ms-retry-after-ms": _whole_milliseconds,
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryAfter:
-    """A rule: the throttles of requests that match say how long to wait. AWS itself seldom does."""
+    """A rule: the throttles of requests that match say how long to wait. AWS itself seldom does, Azure mostly."""
 
     match: str = "*"
-    """As Identity.fits reads it."""
+    """As Identity.fits or Call.fits reads it."""
     seconds: float | None = None
     """None: until the request's bucket has a token again; one that never has says nothing."""
     headers: Sequence[str] = ("Retry-After", "x-amz-retry-after")

@@ -25,13 +25,17 @@ class Verdict(NamedTuple):
 
 
 class Counts:
-    """The latest verdicts, and how many there were of each. Not thread-safe."""
+    """The latest verdicts, and how many there were of each. Not thread-safe.
 
-    def __init__(self) -> None:
-        self.log: deque[Verdict] = deque(maxlen=_LOGGED)
+    A verdict is a tuple whose first value is its time; then come the four of `place`, a word, and what was done.
+    """
+
+    def __init__(self, place: tuple[str, str, str, str]) -> None:
+        self.log: deque[tuple[Any, ...]] = deque(maxlen=_LOGGED)
+        self._place = place
         self._counts: Counter[tuple[str, ...]] = Counter()
 
-    def record(self, verdict: Verdict) -> None:
+    def record(self, verdict: tuple[Any, ...]) -> None:
         """Log and count one request."""
         self.log.append(verdict)
         self._counts[verdict[1:6]] += 1
@@ -42,11 +46,10 @@ class Counts:
         self._counts.clear()
 
     def totals(self) -> dict[str, Any]:
-        """Counts by verdict, and under `rows` the same for each account, region, service and action."""
+        """Counts by verdict, and under `rows` the same for each place."""
         rows: dict[tuple[str, ...], dict[str, int]] = {}
         totals = Counter({"accepted": 0, "throttled": 0})
         for (*what, verdict), count in sorted(self._counts.items()):
             rows.setdefault(tuple(what), {"accepted": 0, "throttled": 0})[verdict] = count
             totals[verdict] += count
-        names = ("account", "region", "service", "action")
-        return {**totals, "rows": [dict(zip(names, what, strict=True)) | counts for what, counts in rows.items()]}
+        return {**totals, "rows": [dict(zip(self._place, what, strict=True)) | counts for what, counts in rows.items()]}

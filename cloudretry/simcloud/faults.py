@@ -1,7 +1,7 @@
 """Which requests meet a fault, and which fault: rules, and draws that can be repeated. Pure: the seed is passed in.
 
 Only requests that the limits admitted are struck. A draw follows from the seed, the rule and how many requests of the same
-account, region, service and action came before, so it does not depend on the order in which threads happen to ask.
+place (account, region, service and action) came before, so it does not depend on the order in which threads happen to ask.
 Of several rules the first that strikes counts; `times` is counted over all requests that its rule matches.
 """
 
@@ -18,7 +18,7 @@ from cloudretry.errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from cloudretry.simcloud.identity import Identity
+    from cloudretry.simcloud.patterns import Request
 
 __all__ = ["KINDS", "Faults", "Injector", "Strike"]
 
@@ -101,14 +101,14 @@ class Injector:
         self._seen: Counter[tuple[str, ...]] = Counter()
         self._struck = [0] * len(self._rules)
 
-    def strike(self, identity: Identity) -> Strike | None:
+    def strike(self, request: Request) -> Strike | None:
         """The fault that this request meets, the next of its kind; None: it is served."""
         if not self._rules:
             return None
-        what = (identity.account, identity.region, identity.service, identity.action)
+        what = request.place
         self._seen[what] += 1
         for index, rule in enumerate(self._rules):
-            if self._struck[index] == rule.times or not identity.fits(rule.match):
+            if self._struck[index] == rule.times or not request.fits(rule.match):
                 continue
             draw = Random("/".join((str(self._seed), str(index), *what, str(self._seen[what]))))
             if draw.random() < rule.rate:

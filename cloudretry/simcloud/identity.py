@@ -11,19 +11,21 @@ import binascii
 import re
 from dataclasses import dataclass
 from enum import Enum
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
+from cloudretry.simcloud.patterns import fits
 from cloudretry.simcloud.routes import match_route
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["DEFAULT_ACCOUNT", "Identity", "Protocol", "account_of", "identify", "is_form"]
+__all__ = ["DEFAULT_ACCOUNT", "PLACE", "Identity", "Protocol", "account_of", "identify", "is_form"]
 
 DEFAULT_ACCOUNT = "123456789012"
 """Holds what unsigned requests, and keys that carry no account, get to see: nothing."""
+PLACE = ("account", "region", "service", "action")
+"""By what requests are counted."""
 
 _GLOBAL = frozenset({"budgets", "cloudfront", "iam", "organizations", "route53", "shield", "support"})
 _GLOBAL_REGION = "us-east-1"  # whatever a client was told that has an endpoint of its own
@@ -54,15 +56,17 @@ class Identity:
     bare: bool = False
     """An EC2 request without any parameter that filters, selects or pages."""
 
+    @property
+    def place(self) -> tuple[str, str, str, str]:
+        """The values of PLACE."""
+        return self.account, self.region, self.service, self.action
+
     def fits(self, pattern: str) -> bool:
         """Whether `service:Action@account/region` matches; patterns of fnmatch, and what is missing is any.
 
         `ec2`, `ec2:Describe*`, `*@111122223333`, `iam:Get*@*/us-east-1`.
         """
-        operation, _, place = pattern.partition("@")
-        parts = (*operation.partition(":")[::2], *place.partition("/")[::2])
-        values = (self.service, self.action, self.account, self.region)
-        return all(fnmatchcase(value, part or "*") for value, part in zip(values, parts, strict=True))
+        return fits(self.place, pattern)
 
 
 def account_of(access_key: str) -> str:

@@ -13,7 +13,6 @@ import io
 import json
 import zipfile
 from dataclasses import dataclass
-from random import Random
 from typing import TYPE_CHECKING, Any
 
 from moto.awslambda.utils import get_backend as get_lambda_backend
@@ -21,6 +20,8 @@ from moto.backends import get_backend
 from moto.core.config import default_user_config
 from moto.moto_api._internal import mock_random
 from moto.organizations.models import organizations_backends
+
+from cloudretry.simcloud.numbers import TEAMS, Numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -30,7 +31,6 @@ __all__ = ["Inventory", "Resource", "account_ids", "build_inventory"]
 Resource = tuple[str, str, str, str]
 
 _EXAMPLES = ("111122223333", "444455556666", "777788889999")  # the accounts of AWS's own documentation
-_TEAMS = ("billing", "catalog", "checkout", "identity", "ledger", "media", "reports", "search")
 _DISCOVERY_USER = "discovery"  # holds the access key that callers get
 _FUNCTION_ROLE = "functions"
 _POLICIES = ("audit", "deploy", "logs-write", "queue-read")
@@ -46,15 +46,6 @@ class Inventory:
     resources: frozenset[Resource]
 
 
-class _Numbers(Random):
-    """Draws that decide what there is; `how_many` in proportion to the size."""
-
-    size = 1.0
-
-    def how_many(self, least: int, most: int, times: int = 1) -> int:
-        return max(1, round(self.randint(least, most) * times * self.size))
-
-
 def account_ids(count: int) -> tuple[str, ...]:
     """The ids of the simulated accounts."""
     more = (str(999_900_000_000 + number) for number in range(count - len(_EXAMPLES)))
@@ -63,7 +54,7 @@ def account_ids(count: int) -> tuple[str, ...]:
 
 def build_inventory(seed: int, accounts: int, regions: Sequence[str], size: float = 1.0) -> Inventory:
     """Make the inventory; the same arguments make the same one, ids included, in a process whose moto is unused."""
-    rng = _Numbers(seed)
+    rng = Numbers(seed)
     rng.size = size
     mock_random.seed(seed)
     default_user_config["lambda"] = default_user_config["batch"] = {"use_docker": False}
@@ -100,12 +91,12 @@ def _make_organization(management: str, *members: str) -> None:
         organizations_backends.master_accounts[account] = (management, "aws")
 
 
-def _make_iam(account: str, rng: _Numbers) -> Iterator[tuple[str, str]]:
+def _make_iam(account: str, rng: Numbers) -> Iterator[tuple[str, str]]:
     iam = get_backend("iam")[account]["aws"]
     policies = [
         iam.create_policy(policy_name=name, path="/", policy_document=_ALLOW, description="", tags=[]).arn for name in _POLICIES
     ]
-    names = [f"{rng.choice(_TEAMS)}-role-{number:03d}" for number in range(rng.how_many(90, 130))]
+    names = [f"{rng.choice(TEAMS)}-role-{number:03d}" for number in range(rng.how_many(90, 130))]
     for name in (_FUNCTION_ROLE, *names):
         role = iam.create_role(
             role_name=name,
@@ -120,14 +111,14 @@ def _make_iam(account: str, rng: _Numbers) -> Iterator[tuple[str, str]]:
             iam.attach_role_policy(policy, role.name)
         yield "iam:role", role.name
     for number in range(rng.how_many(15, 30)):
-        yield "iam:user", iam.create_user("us-east-1", f"{rng.choice(_TEAMS)}-user-{number:02d}").name
+        yield "iam:user", iam.create_user("us-east-1", f"{rng.choice(TEAMS)}-user-{number:02d}").name
     yield "iam:user", _DISCOVERY_USER
 
 
-def _make_buckets(account: str, regions: Sequence[str], rng: _Numbers) -> Iterator[tuple[str, str, str]]:
+def _make_buckets(account: str, regions: Sequence[str], rng: Numbers) -> Iterator[tuple[str, str, str]]:
     s3 = get_backend("s3")[account]["aws"]
     for number in range(rng.how_many(60, 90)):
-        region, team = rng.choice(list(regions)), rng.choice(_TEAMS)
+        region, team = rng.choice(list(regions)), rng.choice(TEAMS)
         name = f"{team}-{account}-{number:03d}"
         s3.create_bucket(name, region)
         if rng.random() < 0.7:  # noqa: PLR2004 - the others answer GetBucketTagging with NoSuchTagSet
@@ -135,10 +126,10 @@ def _make_buckets(account: str, regions: Sequence[str], rng: _Numbers) -> Iterat
         yield region, "s3:bucket", name
 
 
-def _make_ec2(account: str, region: str, scale: int, rng: _Numbers) -> Iterator[tuple[str, str]]:
+def _make_ec2(account: str, region: str, scale: int, rng: Numbers) -> Iterator[tuple[str, str]]:
     ec2 = get_backend("ec2")[account][region]
     groups = [
-        ec2.create_security_group(f"{rng.choice(_TEAMS)}-{number}", "simulated").id
+        ec2.create_security_group(f"{rng.choice(TEAMS)}-{number}", "simulated").id
         for number in range(rng.how_many(4, 10, scale))
     ]
     for _ in range(rng.how_many(28, 45, scale)):
@@ -152,7 +143,7 @@ def _make_ec2(account: str, region: str, scale: int, rng: _Numbers) -> Iterator[
     yield from (("ec2:security-group", group) for vpc in ec2.groups.values() for group in vpc)
 
 
-def _run_instance(ec2: Any, region: str, group: str, rng: _Numbers) -> None:
+def _run_instance(ec2: Any, region: str, group: str, rng: Numbers) -> None:
     ec2.run_instances(
         image_id="ami-0123456789abcdef0",
         count=1,
@@ -162,15 +153,15 @@ def _run_instance(ec2: Any, region: str, group: str, rng: _Numbers) -> None:
         instance_type=rng.choice(("t3.micro", "m5.large", "c5.xlarge")),
         is_instance_type_default=True,  # skips a slow look into the list of types
         region_name=region,
-        tags={"instance": {"team": rng.choice(_TEAMS)}},
+        tags={"instance": {"team": rng.choice(TEAMS)}},
     )
 
 
-def _make_functions(account: str, region: str, scale: int, rng: _Numbers) -> Iterator[tuple[str, str]]:
+def _make_functions(account: str, region: str, scale: int, rng: Numbers) -> Iterator[tuple[str, str]]:
     functions = get_lambda_backend(account, region)
     code = _zip("index.py", "def handler(event, context):\n    return event\n")
     for number in range(rng.how_many(8, 14, scale)):
-        team = rng.choice(_TEAMS)
+        team = rng.choice(TEAMS)
         spec = {
             "FunctionName": f"{team}-function-{number:03d}",
             "Role": f"arn:aws:iam::{account}:role/{_FUNCTION_ROLE}",
@@ -182,10 +173,10 @@ def _make_functions(account: str, region: str, scale: int, rng: _Numbers) -> Ite
         yield "lambda:function", functions.create_function(spec).function_name
 
 
-def _make_databases(account: str, region: str, scale: int, rng: _Numbers) -> Iterator[tuple[str, str]]:
+def _make_databases(account: str, region: str, scale: int, rng: Numbers) -> Iterator[tuple[str, str]]:
     rds = get_backend("rds")[account][region]
     for number in range(rng.how_many(2, 4, scale)):
-        name = f"{rng.choice(_TEAMS)}-db-{number:02d}"
+        name = f"{rng.choice(TEAMS)}-db-{number:02d}"
         rds.create_db_instance(
             {
                 "db_instance_identifier": name,

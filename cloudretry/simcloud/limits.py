@@ -163,7 +163,7 @@ def _rule(service: str, burst: float, refill: float, source: str, *actions: str,
     return Rule(service=service, actions=actions or ("*",), limit=Limit(burst, refill), source=source, shared=shared)
 
 
-UNLIMITED: tuple[Rule, ...] = ()
+UNLIMITED: tuple[()] = ()
 
 # What AWS publishes for EC2; for other services what is reported or assumed, so that none of them is without a limit.
 PUBLISHED: tuple[Rule, ...] = (

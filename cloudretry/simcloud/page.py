@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["counters_page"]
 
 _HEAD = """<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><meta http-equiv="refresh" content="2"><title>Simulated AWS</title>
+<html lang="en"><head><meta charset="utf-8"><meta http-equiv="refresh" content="2"><title>Simulated %s</title>
 <style>
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem; color: #222; background: #fff }
 table { border-collapse: collapse; margin: 1rem 0 2rem }
@@ -22,23 +22,22 @@ td.number { text-align: right; font-variant-numeric: tabular-nums }
 @media (prefers-color-scheme: dark) { body { color: #ddd; background: #181818 } th, td { border-color: #444 } }
 </style></head><body>
 """
-_PLACE = ("account", "region", "service", "action")
 
 
-def counters_page(totals: Mapping[str, Any], standings: Iterable[Standing]) -> str:
-    """The document; `totals` as Counts.totals() gives them."""
+def counters_page(cloud: str, place: Sequence[str], totals: Mapping[str, Any], standings: Iterable[Standing]) -> str:
+    """The document; `totals` as Counts.totals() gives them, `place` the names of what they are counted by."""
     rows: Sequence[Mapping[str, Any]] = totals["rows"]
     verdicts = [name for name in totals if name != "rows"]
     said = ", ".join(f"{totals[name]:,} {name}" for name in verdicts)
-    counted = [[*(row[name] for name in _PLACE), *(row.get(name, 0) for name in verdicts)] for row in rows]
+    counted = [[*(row[name] for name in place), *(row.get(name, 0) for name in verdicts)] for row in rows]
     buckets = [[s.account, s.region, s.actions, s.limit.burst, s.limit.refill, s.tokens, s.source] for s in standings]
     return "".join(
         (
-            _HEAD,
-            f"<h1>Simulated AWS</h1><p>{escape(said)} since the start or the last reset. ",
+            _HEAD.replace("%s", cloud),
+            f"<h1>Simulated {cloud}</h1><p>{escape(said)} since the start or the last reset. ",
             'As JSON: <a href="counters">counters</a>, <a href="log">log</a>, <a href="inventory">inventory</a>.</p>\n',
-            _table("Requests", (*_PLACE, *verdicts), counted),
-            _table("Buckets", ("account", "region", "actions", "burst", "refill a second", "tokens now", "source"), buckets),
+            _table("Requests", (*place, *verdicts), counted),
+            _table("Buckets", (*place[:2], "actions", "burst", "refill a second", "tokens now", "source"), buckets),
             "</body></html>\n",
         )
     )

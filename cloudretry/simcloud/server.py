@@ -1,16 +1,12 @@
 """The simulated AWS as an HTTP server: identifies, meters, injects faults, and lets moto answer what was admitted.
 
-What is throttled never reaches moto. Pages of its own under /_cloudretry/, a name that no bucket can have: GET for a
-page to read, GET inventory, counters, log; POST faults (a JSON list of rules, instead of those of the settings), reset.
+What is throttled never reaches moto. Its own pages: cloudretry.simcloud.pages.
 """
 
 from __future__ import annotations
 
 import asyncio
 import io
-import json
-import socket
-import struct
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -23,31 +19,28 @@ from uuid import UUID
 from aiohttp import web
 from werkzeug.test import run_wsgi_app
 
-from cloudretry.errors import ConfigurationError
 from cloudretry.simcloud.answers import Answer, Failure, error_answer, html_page, throttle
-from cloudretry.simcloud.counts import Counts, Verdict
-from cloudretry.simcloud.faults import Faults, Injector, Strike
-from cloudretry.simcloud.identity import Identity, identify, is_form
+from cloudretry.simcloud.counts import Verdict
+from cloudretry.simcloud.delivery import deliver, make_request, read_body, reset_connection
+from cloudretry.simcloud.faults import Strike
+from cloudretry.simcloud.identity import PLACE, Identity, identify, is_form
 from cloudretry.simcloud.limits import Meter
-from cloudretry.simcloud.page import counters_page
+from cloudretry.simcloud.pages import OWN_PAGES, OwnPages
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    import socket
 
     from _typeshed.wsgi import WSGIApplication
 
     from cloudretry.simcloud.inventory import Inventory
     from cloudretry.simcloud.settings import Settings
 
-__all__ = ["OWN_PAGES", "SimulatedAwsServer"]
+__all__ = ["SimulatedAwsServer"]
 
-OWN_PAGES = "/_cloudretry/"
 _THREADS = 1  # moto only computes: more threads fight over the interpreter, and answer fewer requests
 _BACKLOG = 1024
-_LARGEST_BODY = 256 * 1024**2
 _SERVED: Final = Strike(kind="served", status=0, seconds=0.0, share=0.0)
 _THROTTLED: Final = replace(_SERVED, kind="throttle")
-_RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)  # struct linger: on, no time
 
 
 class SimulatedAwsServer:
@@ -58,14 +51,20 @@ class SimulatedAwsServer:
         self._inventory = inventory
         self._settings = settings
         self._meter = Meter(settings.limits)
-        self._injector = Injector(settings.faults, settings.seed)
-        self._counts = Counts()
+        self._pages = OwnPages(
+            "AWS",
+            place=PLACE,
+            meter=self._meter,
+            faults=settings.faults,
+            seed=settings.seed,
+            inventory=self._inventory_page,
+        )
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="moto")
         self._ids = Random(settings.seed)
 
     async def start(self, listener: socket.socket) -> None:
         """Answer what comes in at this socket, until the event loop ends."""
-        server = web.Server(self._handle, request_factory=_make_request, access_log=None, auto_decompress=False)
+        server = web.Server(self._handle, request_factory=make_request, access_log=None, auto_decompress=False)
         runner = web.ServerRunner(server)
         await runner.setup()
         await web.SockSite(runner, listener, backlog=_BACKLOG).start()
@@ -73,18 +72,18 @@ class SimulatedAwsServer:
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         path, _, query = request.raw_path.partition("?")
         if path.startswith(OWN_PAGES):
-            return self._own_page(request.method, path.removeprefix(OWN_PAGES), await request.read())
-        body = await _read(request) if is_form(request.headers) else None
+            return self._pages.answer(request.method, path.removeprefix(OWN_PAGES), await request.read())
+        body = await read_body(request) if is_form(request.headers) else None
         identity = identify(request.method, path, query, request.headers, body or b"")
         strike = self._judge(identity)
         if strike.kind == "reset_unread":
-            return _reset(request)
+            return reset_connection(request)
         if body is None:
-            body = await _read(request)
+            body = await read_body(request)
         answer = await self._answer(identity, strike, _environ(request, path, query, body, identity.account))
         if wait := self._settings.latency + (strike.seconds if strike.kind == "slow" else 0.0):
             await asyncio.sleep(wait)
-        return await _deliver(request, answer, strike)
+        return await deliver(request, answer, strike)
 
     def _judge(self, identity: Identity) -> Strike:
         """Decide what the request meets, and count it."""
@@ -94,10 +93,9 @@ class SimulatedAwsServer:
             verdict, strike = "throttled", _THROTTLED
             if self._settings.retry_after:
                 strike = replace(_THROTTLED, seconds=self._meter.wait(identity, now))
-        elif (strike := self._injector.strike(identity) or _SERVED) is not _SERVED:
+        elif (strike := self._pages.injector.strike(identity) or _SERVED) is not _SERVED:
             verdict, done = strike.verdict, strike.done
-        who = (identity.account, identity.region, identity.service, identity.action)
-        self._counts.record(Verdict(now, *who, verdict, done))
+        self._pages.counts.record(Verdict(now, *identity.place, verdict, done))
         return strike
 
     async def _answer(self, identity: Identity, strike: Strike, environ: dict[str, Any]) -> Answer:
@@ -127,83 +125,12 @@ class SimulatedAwsServer:
         rule = next((rule for rule in self._settings.retry_after if identity.fits(rule.match)), None)
         return rule.lines(wait) if rule else {}
 
-    def _own_page(self, method: str, page: str, body: bytes) -> web.Response:
-        answer: Callable[[], web.Response] | None = {
-            "GET ": self._page_to_read,
-            "GET inventory": lambda: web.json_response(self._inventory_page()),
-            "GET counters": lambda: web.json_response(self._counts.totals()),
-            "GET log": lambda: web.json_response(list(self._counts.log)),
-            "POST faults": lambda: self._set_faults(body),
-            "POST reset": self._reset,
-        }.get(f"{method} {page}")
-        return answer() if answer else web.json_response({"error": "no such page"}, status=404)
-
-    def _page_to_read(self) -> web.Response:
-        standings = self._meter.standings(asyncio.get_running_loop().time())
-        return web.Response(text=counters_page(self._counts.totals(), standings), content_type="text/html")
-
     def _inventory_page(self) -> dict[str, Any]:
         return {
             "accounts": self._inventory.credentials,
             "regions": self._settings.regions,
             "resources": sorted(self._inventory.resources),
         }
-
-    def _set_faults(self, body: bytes) -> web.Response:
-        try:
-            self._injector = Injector([Faults(**rule) for rule in json.loads(body)], self._settings.seed)
-        except (ConfigurationError, TypeError, ValueError) as error:
-            return web.json_response({"error": str(error)}, status=400)
-        return web.json_response({})
-
-    def _reset(self) -> web.Response:
-        self._meter.reset()
-        self._counts.clear()
-        self._injector = Injector(self._settings.faults, self._settings.seed)
-        return web.json_response({})
-
-
-def _make_request(message: Any, payload: Any, protocol: Any, writer: Any, task: Any) -> web.BaseRequest:
-    loop = asyncio.get_running_loop()
-    return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=_LARGEST_BODY)
-
-
-async def _read(request: web.BaseRequest) -> bytes:
-    if "Expect" in request.headers:
-        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-    return await request.read()
-
-
-async def _deliver(request: web.BaseRequest, answer: Answer, strike: Strike) -> web.StreamResponse:
-    match strike.kind:
-        case "reset":
-            return _reset(request)
-        case "cut":
-            return await _cut(request, answer, strike.share)
-        case _:
-            return web.Response(status=answer.status, headers=answer.headers, body=answer.body)
-
-
-async def _cut(request: web.BaseRequest, answer: Answer, share: float) -> web.StreamResponse:
-    length = len(answer.body)
-    if length <= 1 or request.method == "HEAD":
-        return _reset(request)
-    headers = {name: value for name, value in answer.headers.items() if name.lower() != "content-length"}
-    response = web.StreamResponse(status=answer.status, headers=headers)
-    response.content_length = length
-    await response.prepare(request)
-    await response.write(answer.body[: min(length - 1, max(1, int(length * share)))])
-    if request.transport is not None:
-        request.transport.close()  # once what was written is out
-    return response
-
-
-def _reset(request: web.BaseRequest) -> web.Response:
-    if (transport := request.transport) is not None:
-        connection: socket.socket = transport.get_extra_info("socket")
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
-        transport.abort()
-    return web.Response()  # to nobody
 
 
 def _environ(request: web.BaseRequest, path: str, query: str, body: bytes, account: str) -> dict[str, Any]:

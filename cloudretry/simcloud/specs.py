@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from cloudretry.errors import ConfigurationError
 from cloudretry.simcloud.answers import RetryAfter
+from cloudretry.simcloud.azure.limits import AzureRule
 from cloudretry.simcloud.faults import Faults
 from cloudretry.simcloud.limits import Limit, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["read_faults", "read_limits", "read_retry_after"]
+__all__ = ["read_azure_limits", "read_faults", "read_limits", "read_retry_after"]
 
 _T = TypeVar("_T", Faults, RetryAfter)
+_R = TypeVar("_R", Rule, AzureRule)
 _READERS: Final[Mapping[str, Callable[[str], Any]]] = {
     "rate": float,
     "seconds": float,
@@ -25,7 +27,6 @@ _READERS: Final[Mapping[str, Callable[[str], Any]]] = {
     "kinds": lambda text: tuple(text.split("+")),
     "headers": lambda text: tuple(text.split("+")),
 }
-_RULE_KEYS: Final = frozenset({"service", "actions", "burst", "refill", "source", "shared", "bare"})
 
 
 def read_faults(text: str) -> Faults:
@@ -54,27 +55,62 @@ def read_limits(text: str) -> tuple[Rule, ...]:
     Raises:
         ConfigurationError: it is not such a list.
     """
+    return tuple(_rule(Rule, _RULE, values) for values in _objects(text, _RULE))
+
+
+def read_azure_limits(text: str) -> tuple[AzureRule, ...]:
+    """Rules as a JSON list of objects: provider, burst, refill; if wanted operations, gate, per, name, window, source.
+
+    Raises:
+        ConfigurationError: as read_limits.
+    """
+    return tuple(_rule(AzureRule, _AZURE_RULE, values) for values in _objects(text, _AZURE_RULE))
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """How a limit is written: the keys that it needs, that of its patterns, and those that it may have."""
+
+    example: str
+    needed: frozenset[str]
+    patterns: str
+    more: tuple[str, ...]
+
+
+_RULE: Final = _Form(
+    '{"service": "ec2", "actions": ["Describe*"], "burst": 100, "refill": 20}',
+    frozenset({"service", "burst", "refill"}),
+    "actions",
+    ("shared", "bare", "source"),
+)
+_AZURE_RULE: Final = _Form(
+    '{"provider": "Microsoft.Compute", "operations": ["GET virtualMachines*"], "burst": 100, "refill": 20}',
+    frozenset({"provider", "burst", "refill"}),
+    "operations",
+    ("gate", "per", "name", "window", "source"),
+)
+
+
+def _objects(text: str, form: _Form) -> list[Any]:
     try:
         listed = json.loads(text)
     except ValueError as error:
         raise ConfigurationError(f"the limits are not JSON: {error}") from None
     if not isinstance(listed, list):
-        raise ConfigurationError("the limits are not a list of objects such as " + _EXAMPLE)
-    return tuple(map(_rule, listed))
+        raise ConfigurationError(f"the limits are not a list of objects such as {form.example}")
+    return listed
 
 
-_EXAMPLE: Final = '{"service": "ec2", "actions": ["Describe*"], "burst": 100, "refill": 20}'
-
-
-def _rule(values: Any) -> Rule:
-    if not isinstance(values, dict) or not {"service", "burst", "refill"} <= values.keys() <= _RULE_KEYS:
-        raise ConfigurationError(f"{values!r} is not a limit such as {_EXAMPLE}; also accepted: shared, bare, source")
-    given: dict[str, Any] = {"actions": ["*"], "source": "given"} | values
+def _rule(kind: type[_R], form: _Form, values: Any) -> _R:
+    if not isinstance(values, dict) or not form.needed <= values.keys() <= {*form.needed, form.patterns, *form.more}:
+        raise ConfigurationError(f"{values!r} is not a limit such as {form.example}; also accepted: {', '.join(form.more)}")
+    given: dict[str, Any] = {form.patterns: ["*"], "source": "given"} | values
     try:
         limit = Limit(given.pop("burst"), given.pop("refill"))
-        return Rule(**(given | {"limit": limit, "actions": tuple(given["actions"])}))
+        named = {name: tuple(given[name]) for name in (form.patterns, "per") if name in given}
+        return kind(**(given | named | {"limit": limit}))
     except TypeError:
-        raise ConfigurationError(f"{values!r} is not a limit such as {_EXAMPLE}") from None
+        raise ConfigurationError(f"{values!r} is not a limit such as {form.example}") from None
 
 
 def _read(kind: type[_T], text: str) -> _T:

@@ -7,7 +7,9 @@
         assert cloudretry_cloud.counters()["throttled"] == 3
         assert len(cloudretry_clock.sleeps) == 3               # nobody waited
 
-The simulated AWS needs the extra "simulate" and has its own process, started once for a whole run. `Faults`, `Rule` and
+`cloudretry_azure` is a simulated Azure likewise, for azure-identity and the management clients.
+
+A simulated cloud needs the extra "simulate" and has its own process, started once for a whole run. `Faults`, `Rule` and
 what else it is set up with come from cloudretry.simcloud. To have another one everywhere, override the fixture:
 
     @pytest.fixture
@@ -28,12 +30,13 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 if TYPE_CHECKING:
-    from cloudretry.simcloud import SimulatedAws
+    from cloudretry.simcloud import SimulatedAws, SimulatedAzure
     from cloudretry.testing.clock import VirtualClock
 
-__all__ = ["cloudretry_clock", "cloudretry_cloud", "make_cloudretry_cloud"]
+__all__ = ["cloudretry_azure", "cloudretry_clock", "cloudretry_cloud", "make_cloudretry_azure", "make_cloudretry_cloud"]
 
 _SMALL: Final[Mapping[str, Any]] = {"accounts": 1, "regions": ("eu-west-1",), "size": 0.1, "limits": ()}
+_SMALL_AZURE: Final[Mapping[str, Any]] = {"subscriptions": 1, "locations": ("westeurope",), "size": 0.2, "limits": ()}
 _NO_PROXY: Final = ("NO_PROXY", "no_proxy")
 
 
@@ -53,7 +56,7 @@ def cloudretry_cloud(make_cloudretry_cloud: Callable[..., SimulatedAws]) -> Simu
 
 
 @pytest.fixture
-def make_cloudretry_cloud(_cloudretry_clouds: Callable[..., SimulatedAws]) -> Iterator[Callable[..., SimulatedAws]]:
+def make_cloudretry_cloud(_cloudretry_clouds: Callable[..., Any]) -> Iterator[Callable[..., SimulatedAws]]:
     """Call it with settings of cloudretry.simcloud.simulated_aws, that differ from the small ones, to get a simulated AWS.
 
     The environment then leads boto3 to it, as a user of its first account, and to no other AWS, until the test ends; so it
@@ -64,37 +67,80 @@ def make_cloudretry_cloud(_cloudretry_clouds: Callable[..., SimulatedAws]) -> It
         own.callback(_forget_session)
 
         def make(*, fresh: bool = False, **settings: Any) -> SimulatedAws:
-            running = own.enter_context(_start(settings)) if fresh else _cloudretry_clouds(settings)
-            running.reset()
+            running: SimulatedAws = _running(_start_aws, settings, own if fresh else None, _cloudretry_clouds)
             _lead_to(running, patch)
             return running
 
         yield make
 
 
+@pytest.fixture
+def cloudretry_azure(make_cloudretry_azure: Callable[..., SimulatedAzure]) -> SimulatedAzure:
+    """A small simulated Azure without limits: one subscription, westeurope, some dozen resources. See make_cloudretry_azure."""
+    return make_cloudretry_azure()
+
+
+@pytest.fixture
+def make_cloudretry_azure(_cloudretry_clouds: Callable[..., Any]) -> Iterator[Callable[..., SimulatedAzure]]:
+    """Call it with settings of cloudretry.simcloud.simulated_azure, that differ from the small ones, to get a simulated Azure.
+
+    As make_cloudretry_cloud. The environment leads DefaultAzureCredential and the management clients to it, by HTTPS_PROXY
+    and REQUESTS_CA_BUNDLE, and lets nothing out by HTTPS to any other host. aio clients must be told whom to trust:
+    `**cloudretry_azure.client_options()`.
+    """
+    with pytest.MonkeyPatch.context() as patch, ExitStack() as own:
+
+        def make(*, fresh: bool = False, **settings: Any) -> SimulatedAzure:
+            running: SimulatedAzure = _running(_start_azure, settings, own if fresh else None, _cloudretry_clouds)
+            _forget("AZURE_", patch)
+            for name, value in running.environment().items():
+                patch.setenv(name, value)
+            return running
+
+        yield make
+
+
 @pytest.fixture(scope="session")
-def _cloudretry_clouds() -> Iterator[Callable[..., SimulatedAws]]:
-    known: dict[str, SimulatedAws] = {}
+def _cloudretry_clouds() -> Iterator[Callable[..., Any]]:
+    known: dict[str, Any] = {}
     with ExitStack() as servers:
 
-        def find(settings: dict[str, Any]) -> SimulatedAws:
-            key = repr(sorted(settings.items()))
+        def find(start: Callable[[dict[str, Any]], Any], settings: dict[str, Any]) -> Any:
+            key = f"{start.__name__} {sorted(settings.items())!r}"
             if key not in known:
-                known[key] = servers.enter_context(_start(settings))
+                known[key] = servers.enter_context(start(settings))
             return known[key]
 
         yield find
 
 
-def _start(settings: dict[str, Any]) -> Any:
+def _running(
+    start: Callable[[dict[str, Any]], Any], settings: dict[str, Any], own: ExitStack | None, shared: Callable[..., Any]
+) -> Any:
+    running = own.enter_context(start(settings)) if own else shared(start, settings)
+    running.reset()
+    return running
+
+
+def _start_aws(settings: dict[str, Any]) -> Any:
     from cloudretry.simcloud import simulated_aws
 
     return simulated_aws(**{**_SMALL, **settings})
 
 
-def _lead_to(running: SimulatedAws, patch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in os.environ if name.upper().startswith("AWS_")]:
+def _start_azure(settings: dict[str, Any]) -> Any:
+    from cloudretry.simcloud import simulated_azure
+
+    return simulated_azure(**{**_SMALL_AZURE, **settings})
+
+
+def _forget(prefix: str, patch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.upper().startswith(prefix)]:
         patch.delenv(name)
+
+
+def _lead_to(running: SimulatedAws, patch: pytest.MonkeyPatch) -> None:
+    _forget("AWS_", patch)
     for name, value in running.credentials(running.accounts[0]).items():
         patch.setenv(name.upper(), str(value))
     for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):

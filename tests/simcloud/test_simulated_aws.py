@@ -11,7 +11,7 @@ import sys
 import time
 from dataclasses import fields
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
@@ -20,6 +20,7 @@ import cloudretry
 from cloudretry import simcloud
 from cloudretry.errors import ConfigurationError, MissingExtra
 from cloudretry.simcloud import PUBLISHED, Faults, Limit, RetryAfter, SimulatedAws, SimulationFailed, simulated_aws
+from cloudretry.simcloud import process as server
 from cloudretry.simcloud.settings import Settings
 
 SMALL = 0.25  # as the server of the fixture `aws`
@@ -131,14 +132,14 @@ class OwnError(Exception):
 def ended(aws: SimulatedAws) -> tuple[SimulatedAws, subprocess.Popen[str]]:
     """A second server like `aws`, whose context was left by an exception."""
     spawned: list[subprocess.Popen[str]] = []
-    spawn = simcloud._spawn
+    spawn = server._spawn
 
-    def spy(errors: IO[str]) -> subprocess.Popen[str]:
-        spawned.append(spawn(errors))
+    def spy(*arguments: Any) -> subprocess.Popen[str]:
+        spawned.append(spawn(*arguments))
         return spawned[0]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(simcloud, "_spawn", spy)
+        patch.setattr(server, "_spawn", spy)
         context = simulated_aws(accounts=2, regions=aws.regions, size=SMALL)
         running = context.__enter__()
         assert spawned[0].poll() is None
@@ -178,15 +179,16 @@ def test_a_server_that_can_not_start_says_why(fake_moto: Path) -> None:
 PARENT = """
 import os, sys, time
 from cloudretry import simcloud
-spawn = simcloud._spawn
-def spawn_then_fork(errors):
-    process = spawn(errors)
+from cloudretry.simcloud import process as server
+spawn = server._spawn
+def spawn_then_fork(*arguments):
+    process = spawn(*arguments)
     if not (child := os.fork()):
         time.sleep(60)
     print(child, flush=True)
     return process
 if "forks" in sys.argv:
-    simcloud._spawn = spawn_then_fork
+    server._spawn = spawn_then_fork
 with simcloud.simulated_aws():
     pass
 """

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cloudretry.errors import ConfigurationError
-from cloudretry.simcloud import Faults, Limit, RetryAfter, Rule
-from cloudretry.simcloud.specs import read_faults, read_limits, read_retry_after
+from cloudretry.simcloud import AzureRule, Faults, Limit, RetryAfter, Rule
+from cloudretry.simcloud.specs import read_azure_limits, read_faults, read_limits, read_retry_after
 
 
 @pytest.mark.parametrize(
@@ -98,3 +98,37 @@ def test_limits() -> None:
 def test_other_limits_are_refused(text: str, said: str) -> None:
     with pytest.raises(ConfigurationError, match=said):
         read_limits(text)
+
+
+def test_limits_of_azure() -> None:
+    first = (
+        '{"provider": "Microsoft.Compute", "burst": 9, "refill": 0.5, "gate": "provider", "per": ["location"], "name": "Own"}'
+    )
+    second = '{"provider": "*", "operations": ["GET *"], "burst": 1, "refill": 1, "window": true}'
+    assert read_azure_limits(f"[{first}, {second}]") == (
+        AzureRule(
+            provider="Microsoft.Compute",
+            operations=("*",),
+            limit=Limit(9, 0.5),
+            source="given",
+            gate="provider",
+            per=("location",),
+            name="Own",
+        ),
+        AzureRule(provider="*", operations=("GET *",), limit=Limit(1, 1), source="given", window=True),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{}", "not a list of objects such as .*Microsoft.Compute"),
+        ('[{"service": "ec2", "burst": 1, "refill": 1}]', "not a limit such as .*Microsoft.Compute.*gate, per, name"),
+        ('[{"provider": "*", "burst": 1, "refill": 1, "per": ["team"]}]', "^per=team: per is some of "),
+        ('[{"provider": "*", "burst": 1, "refill": 0, "window": true}]', "^window: "),
+        ('[{"provider": "*", "burst": 1, "refill": 1, "per": 3}]', "not a limit such as"),
+    ],
+)
+def test_other_limits_of_azure_are_refused(text: str, said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        read_azure_limits(text)

@@ -75,9 +75,49 @@ def test_a_users_tests_run_against_the_simulated_cloud(run: Run, monkeypatch: py
     run(USER).assert_outcomes(passed=4)
 
 
+AZURE = """
+import os
+from azure.identity import DefaultAzureCredential
+from azure.mgmt.resource.resources import ResourceManagementClient
+from cloudretry.simcloud import AzureRule, Faults, Limit
+
+def groups(**options):
+    with DefaultAzureCredential() as credential:
+        with ResourceManagementClient(credential, os.environ["AZURE_SUBSCRIPTION_ID"], **options) as client:
+            return {group.id for group in client.resource_groups.list()}
+
+def test_a_disturbed_discovery_is_complete(cloudretry_azure):
+    cloudretry_azure.inject(Faults(match="*:GET resourceGroups", kinds=("empty",), times=1))
+    assert groups() == {name for _, _, kind, name in cloudretry_azure.resources if kind.endswith("/resourceGroups")} != set()
+    assert cloudretry_azure.counters()["empty"] == 1
+    assert "AZURE_CLIENT_CERTIFICATE_PATH" not in os.environ
+
+def test_another_one(make_cloudretry_azure, cloudretry_azure, cloudretry_cloud):
+    assert cloudretry_azure.log() == []
+    limits = [AzureRule(provider="*", operations=("*",), limit=Limit(1, 0.001), source="this test")]
+    theirs = make_cloudretry_azure(seed=3, limits=limits, fresh=True)
+    assert cloudretry_azure.proxy != theirs.proxy == os.environ["HTTPS_PROXY"]
+    assert os.environ["AWS_ENDPOINT_URL"] == cloudretry_cloud.url
+    groups()
+    assert [line.subscription for line in theirs.log()][-1] == theirs.subscriptions[0]
+    assert cloudretry_azure.log() == []
+
+def test_the_environment_is_as_before():
+    assert os.environ["AZURE_CLIENT_CERTIFICATE_PATH"] == "of-the-user"
+    assert not {"HTTPS_PROXY", "REQUESTS_CA_BUNDLE", "AZURE_TENANT_ID"} & set(os.environ)
+"""
+
+
+@pytest.mark.wire
+def test_a_users_tests_run_against_the_simulated_azure(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AZURE_CLIENT_CERTIFICATE_PATH", "of-the-user")
+    run(AZURE).assert_outcomes(passed=3)
+
+
 UNRELATED = """
 import sys
-FORBIDDEN = {"aiohttp", "boto3", "botocore", "flask", "moto", "pydantic", "click", "cloudretry.simcloud", "cloudretry.aws"}
+FORBIDDEN = {"aiohttp", "azure", "boto3", "botocore", "flask", "moto", "pydantic", "click"}
+FORBIDDEN |= {"cloudretry.simcloud", "cloudretry.aws", "cloudretry.azure"}
 
 def test_unrelated(pytestconfig):
     assert pytestconfig.pluginmanager.has_plugin("cloudretry")
@@ -91,7 +131,8 @@ def test_whoever_does_not_use_it_is_not_disturbed(run: Run) -> None:
 
 def test_the_fixtures_are_documented(run: Run) -> None:
     shown = run("", "--fixtures").stdout.str()
-    for name in ("cloudretry_clock", "cloudretry_cloud", "make_cloudretry_cloud"):
+    fixtures = ("cloudretry_azure", "cloudretry_clock", "cloudretry_cloud", "make_cloudretry_azure", "make_cloudretry_cloud")
+    for name in fixtures:
         assert f"\n{name} -- " in shown
     assert "_cloudretry_clouds" not in shown
 
