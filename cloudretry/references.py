@@ -10,12 +10,16 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 from cloudretry.errors import ConfigurationError
 
-__all__ = ["find_references", "resolve"]
+__all__ = ["KINDS", "find_references", "resolve", "resolve_url"]
+
+KINDS: Final = frozenset({"env", "file"})
 
 _REFERENCE: Final = re.compile(r"\$\{([^}:]*):([^}]*)\}")
+_CREDENTIALS: Final = re.compile(r"([^/?#]+://)((?:[^/?#@$]|\$\{[^}]*\}|\$(?!\{))*)@")
 _LARGEST_FILE = 65_536  # a secret is a line, not a document
 
 
@@ -40,6 +44,22 @@ def resolve(value: Any, environ: Mapping[str, str] = os.environ) -> Any:
     if isinstance(value, list | tuple):
         return [resolve(item, environ) for item in value]
     return value
+
+
+def resolve_url(url: str, environ: Mapping[str, str] = os.environ) -> str:
+    """`url` with each reference replaced by the secret; what stands before the host is percent-encoded, as a URL needs it.
+
+    One reference alone before the host may stand for `user:password`, one alone in all for a whole URL, encoded already.
+    Raises ConfigurationError that names what is missing. Never show the result.
+    """
+    if _REFERENCE.fullmatch(url):
+        return str(resolve(url, environ))
+    credentials = _CREDENTIALS.match(url)
+    if credentials is None:
+        return str(resolve(url, environ))
+    safe = ":" if _REFERENCE.fullmatch(credentials[2]) else ""
+    encoded = _REFERENCE.sub(lambda match: quote(_look_up(match[1], match[2], environ), safe=safe), credentials[2])
+    return f"{credentials[1]}{encoded}@{resolve(url[credentials.end() :], environ)}"
 
 
 def _look_up(kind: str, name: str, environ: Mapping[str, str]) -> str:

@@ -73,12 +73,17 @@ def schema() -> None:
 @click.option("-o", "--output", metavar="FILE", help="Write to a file, readable by its owner alone.")
 @_FILE
 def compile_settings(*, output: str | None, file: str | None) -> None:
-    """Print the settings as JSON that a process without pydantic can load."""
+    """Print the settings as JSON that a process without pydantic can load.
+
+    References to secrets stay references. Credentials that are written out are not printed: they need --output.
+    """
+    from cloudretry.config.compiled import refuse_secrets, write_compiled
+
     settings = _load(file).settings
     if output is None:
+        refuse_secrets(settings)
         click.echo(settings.to_json())
         return
-    from cloudretry.config.compiled import write_compiled
 
     write_compiled(settings, output)
 

@@ -16,7 +16,7 @@ from cloudretry.core.settings import THROTTLING, RetrySettings
 if TYPE_CHECKING:
     from cloudretry.config.merging import Merged
 
-__all__ = ["plugin_problems", "warnings_of"]
+__all__ = ["plugin_problems", "pool_problems", "warnings_of"]
 
 _SECRET_NAME = re.compile(r"passw|secret|token|api_?key|credential", re.IGNORECASE)
 _LOST: Final = {
@@ -57,6 +57,16 @@ def plugin_problems(provider: str, merged: Merged, installed: Callable[[], Itera
             yield part.problem("plugin", f"{part.retry.plugin!r} is not installed; {known}", missing_plugin=True)
 
 
+def pool_problems(provider: str, merged: Merged, known: Iterable[str]) -> Iterator[Problem]:
+    """A problem for each place that names a pool which is nowhere."""
+    names = sorted(filter(str.isprintable, known))
+    for part in _parts(provider, merged):
+        pool = part.retry.pool
+        if "pool" in part.written and pool is not None and pool not in names:
+            text = f"there is no table [pools.{pool}]; known: {', '.join(names) or 'none'}{did_you_mean(pool, names)}"
+            yield part.problem("pool", text)
+
+
 def warnings_of(provider: str, merged: Merged) -> Iterator[str]:
     """One line for each thing that is allowed and probably not meant."""
     entry, *overrides = _parts(provider, merged)
@@ -87,6 +97,8 @@ def _doubts(provider: str, part: _Part) -> Iterator[tuple[str, str]]:
         cap = write_duration(retry.max_delay)
         setting = "base_delay" if "base_delay" in part.written and "max_delay" not in part.written else "max_delay"
         yield setting, f"max_delay {cap} is below base_delay {write_duration(retry.base_delay)}: nearly every delay is {cap}"
+    if retry.pool is not None and part.merged.settings.mode == "observe":
+        yield "pool", "has no effect in mode observe"
     if retry.plugin is not None and retry.strategy != "custom" and not _custom_somewhere(part.merged):
         yield "plugin", f"{retry.plugin!r} is not used: strategy is {retry.strategy}, not custom"
     secrets = [name for name, value in retry.plugin_options.items() if _SECRET_NAME.search(name) and _is_written_out(value)]

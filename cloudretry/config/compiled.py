@@ -1,4 +1,7 @@
-"""Writes compiled settings for a process without pydantic. The file is its owner's alone and replaced in one step."""
+"""Writes compiled settings for a process without pydantic. The file is its owner's alone and replaced in one step.
+
+References to secrets stay what they are: the process that uses them resolves them.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,28 @@ import secrets
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from cloudretry.core.proxy_url import holds_secret
 from cloudretry.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from cloudretry.core.settings import Settings
 
-__all__ = ["write_compiled"]
+__all__ = ["refuse_secrets", "write_compiled"]
 
 _PRIVATE = 0o600
+
+
+def refuse_secrets(settings: Settings) -> None:
+    """For a place that others may read. Raises ConfigurationError that names the members with written-out credentials."""
+    problems = [
+        f"pools.{pool.name}: the credentials of member {member.name} are written out:"
+        " write them as ${env:NAME} or ${file:PATH}, or compile to a file with --output"
+        for pool in settings.pools.values()
+        for member in pool.members
+        if member.url is not None and holds_secret(member.url)
+    ]
+    if problems:
+        raise ConfigurationError(*problems)
 
 
 def write_compiled(settings: Settings, path: str) -> None:

@@ -8,11 +8,12 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from cloudretry.config.checks import plugin_problems, warnings_of
+from cloudretry.config.checks import plugin_problems, pool_problems, warnings_of
 from cloudretry.config.configuration import Configuration
 from cloudretry.config.judging import judge
 from cloudretry.config.layers import FOUND_NAMES, Found, find_layers
 from cloudretry.config.merging import merge
+from cloudretry.config.pool_merging import merge_pools, pool_warnings
 from cloudretry.config.vocabulary import PROVIDERS
 from cloudretry.core.settings import Settings
 from cloudretry.errors import ConfigurationError, PluginNotFound
@@ -65,15 +66,19 @@ def _refused_when_found(path: str | os.PathLike[str], found: Found) -> Iterable[
 def _assembled(found: Found) -> Configuration:
     judged = [judge(layer, found.users_file) for layer in found.layers]
     merged = {provider: merge(provider, judged) for provider in PROVIDERS}
+    pools = merge_pools(judged)
     problems = [*found.problems, *chain.from_iterable(layer.problems for layer in judged)]
     for provider, entry in merged.items():
         problems += [*entry.problems, *plugin_problems(provider, entry, _installed_plugins)]
+        problems += pool_problems(provider, entry, pools.known)
+    problems += pools.problems
     _raise_for(found.unreadable, problems)
     warnings = chain.from_iterable(warnings_of(provider, entry) for provider, entry in merged.items())
+    used = {retry.pool for entry in merged.values() for retry in entry.settings.all_retry_settings()}
     return Configuration(
-        settings=Settings(providers={provider: entry.settings for provider, entry in merged.items()}),
-        origins={name: place for entry in merged.values() for name, place in entry.origins.items()},
-        warnings=(*found.warnings, *warnings),
+        settings=Settings(providers={provider: entry.settings for provider, entry in merged.items()}, pools=pools.settings),
+        origins=dict(chain(pools.origins.items(), *(entry.origins.items() for entry in merged.values()))),
+        warnings=(*found.warnings, *warnings, *pool_warnings(pools, used)),
         files=tuple(found.files),
     )
 

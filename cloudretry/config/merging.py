@@ -8,10 +8,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from cloudretry.config.place import BUILT_IN, Place, Problem, dotted
-from cloudretry.config.vocabulary import SETTINGS
+from cloudretry.config.vocabulary import ENTRY, SETTINGS
 from cloudretry.core.builtin import PRESETS
 from cloudretry.core.headers import KNOWN_UNITS, HeaderSource, Unit
-from cloudretry.core.settings import Match, Mode, Override, ProviderSettings, RetrySettings
+from cloudretry.core.match import Match
+from cloudretry.core.pacing_settings import KnownRate, PacingSettings
+from cloudretry.core.settings import Mode, Override, ProviderSettings, RetrySettings
 
 if TYPE_CHECKING:
     from cloudretry.config.judging import Judged, Written
@@ -20,6 +22,7 @@ __all__ = ["Merged", "merge", "origins_of_builtin"]
 
 _DEFAULT_PRESET: Final = "builtin"
 _RETRY_NAMES: Final = tuple(name for name in SETTINGS if name in RetrySettings.__dataclass_fields__)
+_PACING_NAMES: Final = tuple(ENTRY.inside("pacing").settings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,8 @@ class Merged:
 
 def origins_of_builtin(provider: str) -> dict[str, Place]:
     """Every setting of an entry that nobody has changed."""
-    return {dotted((provider, name)): BUILT_IN for name in (*_RETRY_NAMES, "mode")}
+    names = {(provider, name) for name in (*_RETRY_NAMES, "mode")} | {(provider, "pacing", name) for name in _PACING_NAMES}
+    return {dotted(path): BUILT_IN for path in names}
 
 
 def merge(provider: str, layers: Iterable[Judged]) -> Merged:
@@ -50,8 +54,8 @@ def merge(provider: str, layers: Iterable[Judged]) -> Merged:
     written: dict[str, Written] = {}
     broken: set[str] = set()
     for layer in layers:
-        broken |= {setting for name, setting in layer.broken if name == provider}
-        for setting, value in layer.entries.get(provider, {}).items():
+        broken |= {setting for section, setting in layer.broken if section == (provider,)}
+        for setting, value in layer.entries.get((provider,), {}).items():
             written.setdefault(setting, value)
     return _Entry(provider, written, broken).merged()
 
@@ -69,9 +73,11 @@ class _Entry:
         explicit = {name: item.value for name, item in self._written.items() if name in _RETRY_NAMES}
         retry = replace(self._preset(), **_frozen(explicit, Unit(unit.value) if unit else Unit.SECONDS))
         for name, item in self._written.items():
-            self._origins[dotted((self._provider, name))] = item.place
+            self._origins[dotted((self._provider, *name.split(".")))] = item.place
         mode: Mode = self._written["mode"].value if "mode" in self._written else "enforce"
-        settings = ProviderSettings(retry=retry, overrides=tuple(self._overrides(unit)), mode=mode)
+        settings = ProviderSettings(
+            retry=retry, overrides=tuple(self._overrides(unit)), mode=mode, pacing=_pacing(self._written)
+        )
         return Merged(settings, self._origins, self._written, self._broken, self._problems)
 
     def _preset(self) -> RetrySettings:
@@ -112,9 +118,22 @@ class _Entry:
             self._origins[dotted((*path, name))] = listed.places.get((index, name), whole)
 
 
+def _pacing(written: Mapping[str, Written]) -> PacingSettings:
+    values = {name: written[f"pacing.{name}"].value for name in _PACING_NAMES if f"pacing.{name}" in written}
+    if "rates" in values:
+        values["rates"] = tuple(_known_rate(**raw) for raw in values["rates"])
+    return PacingSettings(**values)
+
+
+def _known_rate(match: Mapping[str, str], rate: float, burst: float | None = None) -> KnownRate:
+    return KnownRate(match=Match(**match), rate=rate, burst=max(1.0, rate) if burst is None else burst)
+
+
 def _frozen(changes: Mapping[str, Any], unit: Unit) -> dict[str, Any]:
     """Values as the core wants them; a header's unit is its own, else the one it is known for, else `unit`."""
     frozen = dict(changes)
+    if "pool" in frozen:
+        frozen["pool"] = frozen["pool"] or None
     if "response_codes" in frozen:
         frozen["response_codes"] = frozenset(frozen["response_codes"])
     if "response_header" in frozen:

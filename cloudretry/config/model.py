@@ -1,4 +1,4 @@
-"""What an entry may look like, for pydantic: the only module that imports it.
+"""What an entry may look like, for pydantic: this, model_types and pool_model are the only modules that import it.
 
 An entry of one layer is a dictionary of what that layer sets, so the models are TypedDicts: what is not written is not there.
 Values come out as the core wants them (durations in seconds), keys as they were written.
@@ -10,19 +10,11 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    PlainValidator,
-    TypeAdapter,
-    ValidationError,
-    WithJsonSchema,
-)
+from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, TypeAdapter, ValidationError, WithJsonSchema
 from typing_extensions import Required, TypedDict
 
-from cloudretry.config.durations import DURATION_PATTERN, LONGEST, read_duration, read_milliseconds
+from cloudretry.config.model_types import STRICT, Duration, Match, Milliseconds, PoolName, Positive
+from cloudretry.config.pool_model import Pool  # noqa: TC001 - pydantic reads the annotations
 from cloudretry.config.vocabulary import MOST_RETRIES
 from cloudretry.core.headers import ERROR_TEXT, Unit
 from cloudretry.core.settings import THROTTLING
@@ -69,14 +61,6 @@ def _canonical(strategy: str) -> str:
     return "custom" if strategy == "user_defined" else strategy
 
 
-def _plain_text(value: str) -> str:
-    if not value.isprintable() or value != value.strip() or "${" in value:
-        raise ValueError("not plain text")
-    return value
-
-
-_DURATION_SCHEMA: Final = {"type": "string", "pattern": DURATION_PATTERN, "examples": ["400ms", "5s", "5m"]}
-_MILLISECONDS_SCHEMA: Final = {"type": "number", "minimum": 0, "maximum": LONGEST * 1000.0}
 _CODE_SCHEMA: Final = {
     "anyOf": [
         {"type": "integer", "minimum": _LOWEST_STATUS, "maximum": _HIGHEST_STATUS},
@@ -102,8 +86,6 @@ Mode = Literal["enforce", "observe"]
 UnitName = Literal["milliseconds", "seconds", "minutes", "hh:mm:ss"]
 Strategy = Annotated[Literal["response_header", "exponential", "custom", "user_defined"], AfterValidator(_canonical)]
 Count = Annotated[int, Field(ge=0, le=MOST_RETRIES)]
-Duration = Annotated[float, PlainValidator(read_duration), WithJsonSchema(_DURATION_SCHEMA)]
-Milliseconds = Annotated[float, PlainValidator(read_milliseconds), WithJsonSchema(_MILLISECONDS_SCHEMA)]
 Code = Annotated[int | str, PlainValidator(_read_code), WithJsonSchema(_CODE_SCHEMA)]
 Codes = Annotated[list[Code], Field(min_length=1, max_length=1000)]
 Header = Annotated[Any, PlainValidator(_read_header), WithJsonSchema(_HEADER_SCHEMA)]
@@ -115,26 +97,14 @@ Headers = Annotated[
         {"anyOf": [*_HEADER_SCHEMA["anyOf"], {"type": "array", "items": _HEADER_SCHEMA, "minItems": 1, "maxItems": 32}]}
     ),
 ]
+PoolChoice = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{0,64}$")]
 PluginName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,128}$")]
-Text = Annotated[str, Field(min_length=1, max_length=256), AfterValidator(_plain_text)]
-
-_STRICT: Final = ConfigDict(extra="forbid", strict=True)
-
-
-class Match(TypedDict, total=False):
-    """Patterns; one that is left out matches everything."""
-
-    __pydantic_config__ = _STRICT  # type: ignore[misc]  # pydantic's own way to configure a TypedDict
-    service: Text
-    operation: Text
-    region: Text
-    account: Text
 
 
 class Changes(TypedDict, total=False):
     """What an entry and an override may set."""
 
-    __pydantic_config__ = _STRICT  # type: ignore[misc]
+    __pydantic_config__ = STRICT  # type: ignore[misc]  # pydantic's own way to configure a TypedDict
     strategy: Strategy
     max_retries: Count
     response_codes: Codes
@@ -154,30 +124,55 @@ class Changes(TypedDict, total=False):
     time_budget_ms: Milliseconds
     transient_errors: bool
     transient_retries: Count
+    pool: PoolChoice
 
 
 class Override(Changes, total=False):
     """Settings for the calls that match."""
 
-    __pydantic_config__ = _STRICT  # type: ignore[misc]
+    __pydantic_config__ = STRICT  # type: ignore[misc]
     match: Required[Annotated[Match, Field(min_length=1)]]
+
+
+class Rate(TypedDict, total=False):
+    """A limit that is known beforehand."""
+
+    __pydantic_config__ = STRICT  # type: ignore[misc]
+    match: Required[Annotated[Match, Field(min_length=1)]]
+    rate: Required[Positive]
+    burst: Annotated[float, Field(ge=1, le=1_000_000)]
+
+
+class Pacing(TypedDict, total=False):
+    """How calls wait for their turns."""
+
+    __pydantic_config__ = STRICT  # type: ignore[misc]
+    mode: Literal["adaptive", "off"]
+    reserve: Annotated[float, Field(ge=0, le=0.9)]
+    max_rate: Positive
+    max_in_flight: Annotated[int, Field(ge=1, le=1_000_000)]
+    rates: Annotated[list[Rate], Field(max_length=1000)]
+    queue_timeout: Duration
+    queue_timeout_ms: Milliseconds
 
 
 class Entry(Changes, total=False):
     """One provider's entry."""
 
-    __pydantic_config__ = _STRICT  # type: ignore[misc]
+    __pydantic_config__ = STRICT  # type: ignore[misc]
     preset: Preset
     mode: Mode
+    pacing: Pacing
     overrides: Annotated[list[Override], Field(max_length=1000)]
 
 
 class Configuration(TypedDict, total=False):
     """A configuration of cloudretry."""
 
-    __pydantic_config__ = _STRICT  # type: ignore[misc]
+    __pydantic_config__ = STRICT  # type: ignore[misc]
     aws: Entry
     azure: Entry
+    pools: Annotated[dict[PoolName, Pool], Field(max_length=1000)]
 
 
 _DOCUMENT: Final = TypeAdapter(Configuration)

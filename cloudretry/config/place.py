@@ -15,7 +15,7 @@ KeyPath = tuple[str | int, ...]
 
 _LONGEST_SHOWN = 80
 _BARE = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
-_CREDENTIALS = re.compile(r"//[^/@\s'\"]*@")
+_CREDENTIALS = re.compile(r"//[^\s'\"]*@")
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,18 +5,23 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from cloudretry.config.durations import write_duration
 from cloudretry.config.place import dotted
-from cloudretry.config.vocabulary import DURATIONS, MATCH_KEYS, PROVIDERS, SETTINGS
+from cloudretry.config.pool_rendering import pool_document
+from cloudretry.config.pool_vocabulary import POOLS
+from cloudretry.config.sections import sections, vocabulary_of
+from cloudretry.config.vocabulary import ENTRY, MATCH_KEYS, PROVIDERS, SETTINGS
 from cloudretry.core.call import Call
 from cloudretry.core.headers import KNOWN_UNITS, HeaderSource
 from cloudretry.core.settings import ProviderSettings, RetrySettings
 
 if TYPE_CHECKING:
     from cloudretry.config.configuration import Configuration
+    from cloudretry.config.place import KeyPath
+    from cloudretry.core.pacing_settings import PacingSettings
 
 __all__ = ["Shown", "parse_call", "show", "show_call"]
 
@@ -44,34 +49,41 @@ class Shown:
     def as_toml(self, *, with_origins: bool = False) -> str:
         """The document with its notes, and behind each line where the setting comes from."""
         lines = [f"# {note}" for note in self.notes]
-        for provider, entry in self.document.items():
-            lines += ["", *self._table((provider,), f"[{provider}]", entry, with_origins=with_origins)]
-            for index, override in enumerate(entry.get("overrides", ())):
-                path = (provider, "overrides", index)
-                lines += ["", *self._table(path, f"[[{provider}.overrides]]", override, with_origins=with_origins)]
+        for path, header, table in _toml_tables(self.document):
+            lines += ["", header, *self._lines(path, table, with_origins=with_origins)]
         return "\n".join(lines).strip("\n") + "\n"
 
-    def _table(
-        self, path: tuple[str | int, ...], header: str, table: Mapping[str, Any], *, with_origins: bool
-    ) -> Iterator[str]:
-        yield header
+    def _lines(self, path: KeyPath, table: Mapping[str, Any], *, with_origins: bool) -> Iterator[str]:
         for name, value in table.items():
-            if name == "overrides":
-                continue
             first, *rest = _assignment(name, value)
             origin = self.origins.get(dotted((*path, name)), "") if with_origins else ""
             yield f"{first:<{_COMMENT_COLUMN}}  # {origin}" if origin else first
             yield from rest
 
 
+def _toml_tables(document: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str, Mapping[str, Any]]]:
+    """(path, header, what stands under it) of every table that is written with a header."""
+    for section, table in sections(document):
+        inner = [name for name in table if name in vocabulary_of(section).tables]
+        own = {name: value for name, value in table.items() if name not in {*inner, "overrides"}}
+        yield section, f"[{dotted(section)}]", own
+        yield from (((*section, name), f"[{dotted((*section, name))}]", table[name]) for name in inner)
+        for index, override in enumerate(table.get("overrides", ())):
+            path = (*section, "overrides")
+            yield (*path, index), f"[[{dotted(path)}]]", override
+
+
 def show(configuration: Configuration) -> Shown:
-    """Every provider's effective entry."""
-    document = {provider: _entry(entry) for provider, entry in configuration.settings.providers.items()}
+    """Every provider's effective entry and every pool."""
+    settings = configuration.settings
+    document = {provider: _entry(entry) for provider, entry in settings.providers.items()}
+    if settings.pools:
+        document[POOLS] = {name: pool_document(pool) for name, pool in settings.pools.items()}
     return Shown(document, {name: str(place) for name, place in configuration.origins.items()})
 
 
 def show_call(configuration: Configuration, call: Call) -> Shown:
-    """What holds for one operation, and which overrides made it so."""
+    """What holds for one operation, which overrides made it so, and the pool by which it leaves."""
     entry = configuration.settings.providers[call.provider]
     matching = [index for index, override in enumerate(entry.overrides) if override.match.matches(call)]
     origins = {name: str(place) for name, place in configuration.origins.items()}
@@ -82,8 +94,12 @@ def show_call(configuration: Configuration, call: Call) -> Shown:
         for name in entry.overrides[index].changes:
             origins[dotted((call.provider, name))] = origins.get(dotted((*override, name)), "?")
     notes = (f"{call.provider}/{call}", f"overrides that match: {', '.join(listed) or 'none'}")
-    settings = ProviderSettings(retry=entry.for_call(call), mode=entry.mode)
-    return Shown({call.provider: _entry(settings)}, origins, notes)
+    retry, known = entry.for_call(call), entry.pacing.known_rate(call)
+    pacing = replace(entry.pacing, rates=() if known is None else (known,))
+    document = {call.provider: _entry(ProviderSettings(retry=retry, mode=entry.mode, pacing=pacing))}
+    if retry.pool is not None:
+        document[POOLS] = {retry.pool: pool_document(configuration.settings.pools[retry.pool])}
+    return Shown(document, origins, notes)
 
 
 def parse_call(text: str) -> Call:
@@ -106,13 +122,22 @@ def parse_call(text: str) -> Call:
 
 def _entry(entry: ProviderSettings) -> dict[str, Any]:
     values = {item.name: getattr(entry.retry, item.name) for item in fields(RetrySettings)}
-    values = {name: value for name, value in values.items() if value not in ({}, ())}
-    document = {"mode": entry.mode, **_settings(values)}
+    values = {name: value for name, value in values.items() if value not in ({}, (), None)}
+    document = {"mode": entry.mode, **_settings(values), "pacing": _pacing(entry.pacing)}
     if entry.overrides:
         document["overrides"] = [
             {"match": _match(override.match), **_settings(override.changes)} for override in entry.overrides
         ]
     return document
+
+
+def _pacing(pacing: PacingSettings) -> dict[str, Any]:
+    document: dict[str, Any] = {"mode": pacing.mode, "reserve": pacing.reserve}
+    caps = {"max_rate": pacing.max_rate, "max_in_flight": pacing.max_in_flight}
+    document |= {name: cap for name, cap in caps.items() if cap is not None}
+    if pacing.rates:
+        document["rates"] = [{"match": _match(known.match), "rate": known.rate, "burst": known.burst} for known in pacing.rates]
+    return {**document, "queue_timeout": write_duration(pacing.queue_timeout)}
 
 
 def _match(match: Any) -> dict[str, str]:
@@ -126,14 +151,16 @@ def _settings(values: Mapping[str, Any]) -> dict[str, Any]:
     for name in SETTINGS:
         if name == "strategy" and values.get(name) == "sdk":
             document["preset"] = _SDK_PRESET
-        elif values.get(name) is not None:
+        elif name in values:
             document[name] = _written(name, values[name])
     return document
 
 
 def _written(name: str, value: Any) -> Any:
-    if name in DURATIONS:
+    if ENTRY.is_duration(name):
         return write_duration(value)
+    if name == "pool":
+        return value or ""
     if name == "response_codes":
         return sorted(item for item in value if isinstance(item, int)) + sorted(item for item in value if isinstance(item, str))
     if name == "response_header":

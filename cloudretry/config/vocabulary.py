@@ -1,23 +1,25 @@
-"""The words of a configuration: every setting, what it accepts, and who may set it. Data alone.
+"""The words of a provider's entry: every setting, what it accepts, and who may set it. Data alone.
+
+Settings of inner tables are named with a dot: `pacing.reserve`.
 
 A file found in the working directory comes with whatever was checked out there. It may change how long we wait and how often we
-try, nothing else: not what counts as a throttle, not which header is believed, not which code runs, not whether cloudretry is
-active (`mode`). `overrides` are kept out too, because an override beats the entry of a higher layer.
+try, nothing else: not what counts as a throttle, not which header is believed, not by which way calls leave, not which code
+runs, not whether cloudretry is active (`mode`). `overrides` are kept out too, because an override beats the entry of a higher
+layer.
 """
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final
 
 from cloudretry.core.headers import Unit
 
 __all__ = [
-    "DURATIONS",
-    "LATER",
+    "ENTRY",
     "MATCH_KEYS",
     "MOST_RETRIES",
     "OVERRIDABLE",
@@ -26,15 +28,16 @@ __all__ = [
     "SPELLINGS",
     "Form",
     "Setting",
+    "Vocabulary",
+    "count",
     "did_you_mean",
-    "setting_of",
+    "duration",
+    "number",
     "unit_alone",
 ]
 
 PROVIDERS: Final = ("aws", "azure")
 MATCH_KEYS: Final = ("service", "operation", "region", "account")
-LATER: Final = frozenset({"pool", "pools", "pacing"})
-"""Specified, but not in this version yet."""
 MOST_RETRIES: Final = 100
 
 
@@ -42,6 +45,7 @@ class Form(Enum):
     """What a value looks like; decides how the text of a variable is read."""
 
     COUNT = "count"
+    NUMBER = "number"
     DURATION = "duration"
     FLAG = "flag"
     WORD = "word"
@@ -68,14 +72,66 @@ class Setting:
     in_directory: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """The settings of one kind of table.
+
+    Args:
+        tables: names of its inner tables, whose settings are named `table.setting`.
+        spellings: every name that may be written: a duration has a second one, in milliseconds.
+    """
+
+    settings: Mapping[str, Setting]
+    tables: frozenset[str] = field(init=False)
+    spellings: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        durations = [name for name, setting in self.settings.items() if setting.form is Form.DURATION]
+        object.__setattr__(self, "spellings", frozenset(self.settings) | {f"{name}_ms" for name in durations})
+        object.__setattr__(self, "tables", frozenset(name.partition(".")[0] for name in self.settings if "." in name))
+
+    def setting_of(self, spelling: str) -> str:
+        """The setting that is meant: `base_delay_ms` is base_delay; an unknown spelling is itself."""
+        known = spelling in self.spellings and spelling not in self.settings
+        return spelling.removesuffix("_ms") if known else spelling
+
+    def inside(self, table: str) -> Vocabulary:
+        """The settings of an inner table, by the names that they have there."""
+        prefix = f"{table}."
+        return Vocabulary({name.removeprefix(prefix): item for name, item in self.settings.items() if name.startswith(prefix)})
+
+    def is_duration(self, name: str) -> bool:
+        """Whether the setting is one."""
+        return name in self.settings and self.settings[name].form is Form.DURATION
+
+
+def duration(meaning: str, *, above_zero: bool = False, in_directory: bool = True) -> Setting:
+    """A setting that is a duration."""
+    accepted = f'a duration in quotes such as "400ms", "5s", "5m" or "1h", {"above 0, " if above_zero else ""}at most 24h'
+    return Setting(
+        form=Form.DURATION, noun="a duration", accepted=accepted, meaning=meaning, overridable=False, in_directory=in_directory
+    )
+
+
+def count(noun: str, least: int, most: int, meaning: str, *, in_directory: bool = False) -> Setting:
+    """A setting that is a whole number."""
+    accepted = f"a whole number from {least} to {most}"
+    return Setting(form=Form.COUNT, noun=noun, accepted=accepted, meaning=meaning, overridable=False, in_directory=in_directory)
+
+
+def number(noun: str, accepted: str, meaning: str, *, in_directory: bool = False) -> Setting:
+    """A setting that is a number with a fraction."""
+    return Setting(
+        form=Form.NUMBER, noun=noun, accepted=accepted, meaning=meaning, overridable=False, in_directory=in_directory
+    )
+
+
 def _duration(meaning: str) -> Setting:
-    accepted = 'a duration in quotes such as "400ms", "5s", "5m" or "1h", at most 24h'
-    return Setting(form=Form.DURATION, noun="a duration", accepted=accepted, meaning=meaning, in_directory=True)
+    return replace(duration(meaning), overridable=True)
 
 
 def _count(meaning: str) -> Setting:
-    accepted = f"a whole number from 0 to {MOST_RETRIES}"
-    return Setting(form=Form.COUNT, noun="a number of retries", accepted=accepted, meaning=meaning, in_directory=True)
+    return replace(count("a number of retries", 0, MOST_RETRIES, meaning, in_directory=True), overridable=True)
 
 
 SETTINGS: Final[Mapping[str, Setting]] = {
@@ -143,6 +199,42 @@ SETTINGS: Final[Mapping[str, Setting]] = {
         meaning="Whether 500, 502, 503, 504 and lost connections are retried too, as far as safe.",
     ),
     "transient_retries": _count("How many of the retries may be for transient errors."),
+    "pool": Setting(
+        form=Form.WORD,
+        noun="the name of a pool",
+        accepted='the NAME of a table [pools.NAME], or "" for none',
+        meaning='The egress pool by which calls leave; "" for none.',
+    ),
+    "pacing.mode": Setting(
+        form=Form.WORD,
+        noun="a mode",
+        accepted="adaptive, off",
+        meaning="adaptive learns what the provider grants and hands out turns; off: nobody waits for a turn.",
+        overridable=False,
+    ),
+    "pacing.reserve": number(
+        "a share",
+        "a number from 0 to 0.9",
+        "The share of the learned rate that is left to the other workloads of the account.",
+        in_directory=True,
+    ),
+    "pacing.max_rate": number(
+        "a rate",
+        "a number of calls per second above 0, at most 1000000",
+        "A cap on the calls per second of each quota, whatever was learned.",
+        in_directory=True,
+    ),
+    "pacing.max_in_flight": count(
+        "a number of calls", 1, 1_000_000, "A cap on the calls in flight of each quota.", in_directory=True
+    ),
+    "pacing.rates": Setting(
+        form=Form.LIST,
+        noun="a list of known rates",
+        accepted="a list of tables, each with match = {service, operation, region, account}, rate and perhaps burst",
+        meaning="Limits that are known beforehand, where learning starts; the last that matches a call holds.",
+        overridable=False,
+    ),
+    "pacing.queue_timeout": duration("The longest that a call may wait for its turns."),
     "overrides": Setting(
         form=Form.LIST,
         noun="a list of overrides",
@@ -152,17 +244,9 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     ),
 }
 
-DURATIONS: Final = frozenset(name for name, setting in SETTINGS.items() if setting.form is Form.DURATION)
-SPELLINGS: Final = frozenset(SETTINGS) | {f"{name}_ms" for name in DURATIONS}
-"""Every key that an entry may hold."""
-
-
-def setting_of(key: str) -> str:
-    """The setting that a key spells: `base_delay_ms` is base_delay; any other key is itself."""
-    return key.removesuffix("_ms") if key in SPELLINGS and key not in SETTINGS else key
-
-
-OVERRIDABLE: Final = frozenset(key for key in SPELLINGS if SETTINGS[setting_of(key)].overridable)
+ENTRY: Final = Vocabulary(SETTINGS)
+SPELLINGS: Final = ENTRY.spellings
+OVERRIDABLE: Final = frozenset(key for key in SPELLINGS if SETTINGS[ENTRY.setting_of(key)].overridable)
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

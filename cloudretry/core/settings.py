@@ -8,10 +8,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from cloudretry.core.headers import HeaderSource, Unit
+from cloudretry.core.match import Match
+from cloudretry.core.pacing_settings import KnownRate, PacingSettings
+from cloudretry.core.pool_settings import Cooldown, Member, PoolSettings, Probe, Slow
 from cloudretry.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ __all__ = [
     "single_attempt",
 ]
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """Version of the compiled JSON; another one is refused."""
 
 THROTTLING: Final = "throttling"
@@ -51,6 +53,7 @@ class RetrySettings:
         max_header_delay: longest wait that a header may ask for; above it the call stops.
         time_budget: bound on the sum of all waits between the attempts of a call.
         transient_retries: how many of the retries may be for lost connections and 500, 502, 503, 504.
+        pool: name of the egress pool by which the call leaves; None: by the SDK's own connections.
     """
 
     strategy: Strategy = "response_header"
@@ -66,6 +69,7 @@ class RetrySettings:
     time_budget: float = 330.0
     transient_errors: bool = True
     transient_retries: int = 3
+    pool: str | None = None
 
 
 def single_attempt(retry: RetrySettings) -> RetrySettings:
@@ -84,25 +88,6 @@ def for_credentials(retry: RetrySettings) -> RetrySettings:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Match:
-    """Shell patterns (`*`, `?`, `[…]`), case-sensitive except for the service; one that is left out matches everything."""
-
-    service: str = "*"
-    operation: str = "*"
-    region: str = "*"
-    account: str = "*"
-
-    def matches(self, call: Call) -> bool:
-        """Whether every pattern fits; an unknown region or account fits `*` alone."""
-        return (
-            fnmatchcase(call.service.lower(), self.service.lower())
-            and fnmatchcase(call.operation, self.operation)
-            and fnmatchcase(call.region or "", self.region)
-            and fnmatchcase(call.account or "", self.account)
-        )
-
-
 @dataclass(frozen=True, slots=True)
 class Override:
     """Settings that hold where `match` fits: names of RetrySettings with their new values."""
@@ -113,11 +98,17 @@ class Override:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderSettings:
-    """One provider's entry. `mode` holds for whole clients, so no override changes it."""
+    """One provider's entry. `mode` holds for whole clients and `pacing` for whole quotas, so no override changes them."""
 
     retry: RetrySettings = field(default_factory=RetrySettings)
     overrides: tuple[Override, ...] = ()
     mode: Mode = "enforce"
+    pacing: PacingSettings = field(default_factory=PacingSettings)
+
+    def all_retry_settings(self) -> Iterator[RetrySettings]:
+        """The entry's own, and what each override alone makes of it."""
+        yield self.retry
+        yield from (replace(self.retry, **override.changes) for override in self.overrides)
 
     def for_call(self, call: Call) -> RetrySettings:
         """What holds for one operation: all overrides that match, in order, setting by setting."""
@@ -130,19 +121,26 @@ class ProviderSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Every provider's entry, frozen. Safe to share between threads and to pickle."""
+    """Every provider's entry and every pool, frozen. Safe to share between threads and to pickle.
+
+    Every pool that an entry or an override names is in `pools`. Secrets are still references, unless somebody wrote them out.
+    """
 
     providers: Mapping[str, ProviderSettings]
+    pools: Mapping[str, PoolSettings] = field(default_factory=dict)
 
     def all_retry_settings(self) -> Iterator[RetrySettings]:
         """Each entry's own, and what each override alone makes of it."""
         for entry in self.providers.values():
-            yield entry.retry
-            yield from (replace(entry.retry, **override.changes) for override in entry.overrides)
+            yield from entry.all_retry_settings()
 
     def to_json(self) -> str:
         """The compiled form; `from_json` reads it back to an equal value."""
-        document = {"format": FORMAT, "providers": {name: asdict(entry) for name, entry in self.providers.items()}}
+        document = {
+            "format": FORMAT,
+            "providers": {name: asdict(entry) for name, entry in self.providers.items()},
+            "pools": {name: asdict(pool) for name, pool in self.pools.items()},
+        }
         return json.dumps(document, default=_plain, sort_keys=True)
 
     @classmethod
@@ -152,7 +150,10 @@ class Settings:
             document = json.loads(text)
             if document["format"] != FORMAT:
                 raise ConfigurationError(f"compiled settings have format {document['format']!r}; this version reads {FORMAT}")
-            return cls(providers={name: _provider(entry) for name, entry in document["providers"].items()})
+            return cls(
+                providers={name: _provider(entry) for name, entry in document["providers"].items()},
+                pools={name: _pool(pool) for name, pool in document["pools"].items()},
+            )
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise ConfigurationError(f"not compiled settings: {error!r}") from error
 
@@ -169,7 +170,28 @@ def _plain(value: object) -> object:
 
 def _provider(entry: Mapping[str, Any]) -> ProviderSettings:
     overrides = tuple(Override(Match(**item["match"]), _changes(item["changes"])) for item in entry["overrides"])
-    return ProviderSettings(retry=RetrySettings(**_changes(entry["retry"])), overrides=overrides, mode=entry["mode"])
+    return ProviderSettings(
+        retry=RetrySettings(**_changes(entry["retry"])),
+        overrides=overrides,
+        mode=entry["mode"],
+        pacing=_pacing(entry["pacing"]),
+    )
+
+
+def _pacing(raw: Mapping[str, Any]) -> PacingSettings:
+    rates = tuple(KnownRate(**{**known, "match": Match(**known["match"])}) for known in raw["rates"])
+    return PacingSettings(**{**raw, "rates": rates})
+
+
+def _pool(raw: Mapping[str, Any]) -> PoolSettings:
+    inner = {
+        "members": tuple(Member(**member) for member in raw["members"]),
+        "bypass": tuple(raw["bypass"]),
+        "cooldown": Cooldown(**raw["cooldown"]),
+        "probe": Probe(**raw["probe"]),
+        "slow": Slow(**raw["slow"]),
+    }
+    return PoolSettings(**{**raw, **inner})
 
 
 def _changes(raw: Mapping[str, Any]) -> dict[str, Any]:

@@ -203,6 +203,14 @@ VALID: list[dict[str, Any]] = [
         }
     },
 ]
+VALID += [
+    {
+        "aws": {"pool": "corp", "overrides": [{"match": {"service": "s3"}, "pool": ""}]},
+        "pools": {"corp": {"members": ["http://${env:U}@a:1", {"connect_to": "[fd00::1]:443", "weight": 2}, {"direct": True}]}},
+    },
+    {"pools": {"a-b": {"members": ["${env:X}"], "cooldown": {"initial": "1s", "max_ms": 5}, "slow": {"threshold": 1}}}},
+    {"azure": {"pacing": {"reserve": 0, "rates": [{"match": {"service": "compute"}, "rate": 25}], "queue_timeout_ms": 1}}},
+]
 INVALID: list[dict[str, Any]] = [
     {"gcp": {}},
     {"aws": {"max_retry": 3}},
@@ -215,6 +223,17 @@ INVALID: list[dict[str, Any]] = [
     {"aws": {"strategy": "sdk"}},
     {"aws": {"overrides": [{"max_retries": 1}]}},
     {"aws": {"overrides": [{"match": {}, "mode": "observe"}]}},
+    {"aws": {"pool": "a b"}},
+    {"aws": {"pacing": {"reserve": 0.91}}},
+    {"aws": {"pacing": {"rates": [{"rate": 1}]}}},
+    {"pools": {"a b": {"members": ["http://a:1"]}}},
+    {"pools": {"a": {"members": []}}},
+    {"pools": {"a": {"members": [{"direct": True, "connect_to": "1.2.3.4:5"}]}}},
+    {"pools": {"a": {"members": [{"name": "x"}]}}},
+    {"pools": {"a": {"members": [{"connect_to": "host:443"}]}}},
+    {"pools": {"a": {"members": ["http://a:1"], "retries": 101}}},
+    {"pools": {"a": {"members": ["http://a:1"], "probe": {"lease_ms": 0}}}},
+    {"pools": {"a": {"members": ["http://a:1"], "cooldown": {"factor": 0.5}}}},
 ]
 
 
@@ -235,8 +254,14 @@ def test_the_schema_accepts_and_refuses_what_loading_does(run: Run, monkeypatch:
 
 def test_every_setting_in_the_schema_says_what_it_means(run: Run) -> None:
     schema = json.loads(run("schema").out)
-    for name, setting in schema["$defs"]["Entry"]["properties"].items():
-        assert setting.get("description"), name
+    tables = schema["$defs"].items()
+    described = {
+        f"{title}.{name}": setting.get("description")
+        for title, table in tables
+        for name, setting in table["properties"].items()
+    }
+    assert {name.partition(".")[0] for name in described} >= {"Entry", "Pacing", "Pool", "Member", "Cooldown", "Probe", "Slow"}
+    assert [name for name, text in described.items() if not text and not name.startswith("Match.")] == []
 
 
 def test_preview_is_the_same_for_the_same_seed(run: Run, file: Path) -> None:
@@ -300,3 +325,43 @@ def test_a_misnamed_file_in_the_users_folder_is_not_passed_over_in_silence(
     (tmp_path / "cloudretry").mkdir()
     (tmp_path / "cloudretry" / "cloudretry.toml").write_text("[aws]\nmax_retries = 3\n")
     assert "cloudretry.toml: not read; in this folder the file is called config.toml" in run("validate").err
+
+
+POOL = """
+[aws]
+pool = "corp"
+[pools.corp]
+members = ["http://me:${env:PROXY_PASS}@egress-a:3128"]
+ca_bundle = "/nowhere/ca.pem"
+"""
+
+
+def test_validate_tells_what_a_pool_lacks_here(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "c.toml"
+    path.write_text(POOL)
+    done = run("validate", path)
+    assert (done.status, done.out) == (0, "ok\n")
+    assert f"{path}:5:12: pools.corp.members[0]: ${{env:PROXY_PASS}}: the environment has no variable PROXY_PASS" in done.err
+    assert f"{path}:6:1: pools.corp.ca_bundle: /nowhere/ca.pem: No such file or directory" in done.err
+
+
+@pytest.mark.parametrize("command", [["show"], ["show", "--origin"], ["show", "--format", "json"], ["validate"], ["compile"]])
+def test_no_command_shows_a_secret_of_a_pool(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    monkeypatch.setenv("PROXY_PASS", "hunter2")
+    path = tmp_path / "c.toml"
+    path.write_text(POOL.replace('"]', '", "http://me:hunter3@egress-b:3128"]'))
+    done = run(*command, *([path] if command == ["validate"] else ["--config", path]))
+    assert "hunter" not in done.out + done.err
+    assert done.status == (78 if command == ["compile"] else 0)
+
+
+def test_compile_writes_what_is_written_out_to_a_private_file_alone(run: Run, tmp_path: Path) -> None:
+    path, output = tmp_path / "c.toml", tmp_path / "compiled.json"
+    path.write_text(POOL.replace("${env:PROXY_PASS}", "hunter2"))
+    refused = run("compile", "--config", path)
+    assert "the credentials of member egress-a:3128 are written out" in refused.err
+    assert run("compile", "--config", path, "-o", output).status == 0
+    assert stat.S_IMODE(output.stat().st_mode) == 0o600
+    assert Settings.from_json(output.read_text()).pools["corp"].members[0].url == "http://me:hunter2@egress-a:3128"

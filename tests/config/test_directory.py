@@ -24,11 +24,18 @@ WORKABLE = {
     "plugin": '"mine"',
     "plugin_options": "{a = 1}",
     "transient_errors": "true",
+    "pool": '""',
+    "pacing.mode": '"off"',
+    "pacing.reserve": "0.5",
+    "pacing.max_rate": "2.5",
+    "pacing.max_in_flight": "7",
+    "pacing.rates": '[{match = {service = "ec2"}, rate = 20}]',
     "overrides": '[{match = {service = "ec2"}, max_retries = 1}]',
 }
 ALLOWED = {
     "strategy", "max_retries", "transient_retries",
     "base_delay", "max_delay", "additional_delay_window", "max_header_delay", "time_budget",
+    "pacing.reserve", "pacing.max_rate", "pacing.max_in_flight", "pacing.queue_timeout",
 }  # fmt: skip
 
 
@@ -49,12 +56,13 @@ def test_only_numbers_durations_and_a_built_in_strategy_are_taken(found: Found, 
     value = WORKABLE.get(setting, '"1s"')
     text = f"[aws]\n{setting} = {value}\n"
     if setting in ALLOWED:
-        assert str(found(text).origins[f"aws.{setting}"]).endswith("cloudretry.toml:2:1")
+        assert "cloudretry.toml:2:" in str(found(text).origins[f"aws.{setting}"])
         return
     with pytest.raises(ConfigurationError) as refused:
         found(text)
     (problem,) = refused.value.problems
-    assert f"cloudretry.toml:2:1: aws.{setting}: not accepted in a file found in the working directory" in problem
+    assert "cloudretry.toml:2:" in problem
+    assert f": aws.{setting}: not accepted in a file found in the working directory" in problem
     assert problem.endswith("set it in /home/me/.config/cloudretry/config.toml")
 
 

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cloudretry.config import Configuration, load_configuration
-from cloudretry.config.vocabulary import MATCH_KEYS, SPELLINGS
+from cloudretry.config.pool_vocabulary import MEMBER, POOL
+from cloudretry.config.vocabulary import ENTRY, MATCH_KEYS, SPELLINGS
 from cloudretry.errors import ConfigurationError
 
 EXAMPLES = settings(max_examples=120, deadline=None, derandomize=True)
@@ -27,6 +28,11 @@ WORDS = [
     "pools",
     "pacing",
     "$schema",
+    "http://a:1",
+    "http://u:${env:P}@a:1",
+    "10.0.0.1:443",
+    *MEMBER.spellings,
+    *ENTRY.inside("pacing").spellings,
     "custom",
     "exponential",
     "5s",
@@ -51,7 +57,31 @@ STRUCTURES = st.recursive(
     ODD, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4), max_leaves=12
 )
 ENTRIES = st.dictionaries(st.sampled_from(sorted(SPELLINGS)), STRUCTURES, max_size=5)
-DOCUMENTS = st.fixed_dictionaries({}, optional={"aws": ENTRIES | STRUCTURES, "azure": ENTRIES, "other": STRUCTURES})
+PACING = st.dictionaries(st.sampled_from(sorted(ENTRY.inside("pacing").spellings)), STRUCTURES, max_size=3)
+MEMBERS = st.lists(st.dictionaries(st.sampled_from(sorted(MEMBER.spellings)), STRUCTURES, max_size=3) | ODD, max_size=3)
+INNER = [
+    st.fixed_dictionaries(
+        {}, optional={table: st.dictionaries(st.sampled_from(sorted(POOL.inside(table).spellings)), ODD, max_size=3)}
+    )
+    for table in sorted(POOL.tables)
+]
+TOP = sorted(name for name in POOL.spellings if "." not in name)
+POOLS = st.dictionaries(
+    KEYS | st.just("corp"),
+    st.fixed_dictionaries({"members": MEMBERS})
+    | st.one_of(INNER)
+    | st.dictionaries(st.sampled_from(TOP), STRUCTURES, max_size=4),
+    max_size=3,
+)
+DOCUMENTS = st.fixed_dictionaries(
+    {},
+    optional={
+        "aws": ENTRIES | STRUCTURES,
+        "azure": ENTRIES | st.fixed_dictionaries({"pacing": PACING | STRUCTURES}),
+        "pools": POOLS | STRUCTURES,
+        "other": STRUCTURES,
+    },
+)
 FRAGMENTS = [
     *("[aws]\n", "[[aws.overrides]]\n", "match = ", "aws", "max_retries", "1", "é", "\x00", "\u2028"),
     *("{", "}", "[", "]", '"', "'", '"""', "\\", "\n", "\t", " ", ".", "=", ",", ":", "#", "%"),
@@ -95,18 +125,20 @@ def test_no_file_breaks_anything(suffix: str, content: bytes | str) -> None:
 
 @EXAMPLES
 @given(
-    st.sampled_from(sorted(SPELLINGS)),
+    st.sampled_from(
+        [*(f"AWS.{name}" for name in sorted(SPELLINGS)), *(f"POOLS.CORP.{name}" for name in sorted(POOL.spellings))]
+    ),
     st.text(st.characters(exclude_characters="\0"), max_size=20)
     | st.sampled_from(["[", '[{"match":1}]', "{", "9" * 5000, "[" * 9999]),
 )
 def test_no_variable_breaks_anything(setting: str, text: str) -> None:
-    refused_or_loaded(**{f"CLOUDRETRY__AWS__{setting.upper()}": text})
+    refused_or_loaded(**{f"CLOUDRETRY__{setting.upper().replace('.', '__')}": text})
 
 
 @EXAMPLES
 @given(st.text(st.characters(exclude_characters="\0"), max_size=20))
 def test_no_name_of_a_variable_breaks_anything(name: str) -> None:
-    refused_or_loaded(**{f"CLOUDRETRY__{name}": "1"})
+    refused_or_loaded(**{f"CLOUDRETRY__{name}": "1", f"CLOUDRETRY__POOLS__{name}": "1"})
 
 
 def test_no_name_of_a_file_breaks_anything() -> None:

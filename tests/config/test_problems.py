@@ -89,9 +89,11 @@ VARIABLES = [
     ("CLOUDRETRY__AWZ__MAX_RETRIES", "names no provider: 'awz'; known: aws, azure; did you mean aws?"),
     ("CLOUDRETRY__AWS", "names no setting of aws: ''"),
     ("CLOUDRETRY__", "names no provider: ''; known: aws, azure"),
-    ("CLOUDRETRY__AWS__POOL", "names a setting that is not in this version yet"),
-    ("CLOUDRETRY__AWS__PACING__MODE", "names a setting that is not in this version yet"),
-    ("CLOUDRETRY__POOLS__A", "names a setting that is not in this version yet"),
+    ("CLOUDRETRY__AWS__PACING", "sets a whole table; set its settings one by one, such as CLOUDRETRY__AWS__PACING__SETTING"),
+    ("CLOUDRETRY__AWS__PACING__MOOD", "names no setting of aws: 'pacing.mood'; did you mean CLOUDRETRY__AWS__PACING__MODE?"),
+    ("CLOUDRETRY__POOLS", "sets no setting of a pool; write CLOUDRETRY__POOLS__NAME__SETTING"),
+    ("CLOUDRETRY__POOLS__A", "sets no setting of a pool; write CLOUDRETRY__POOLS__NAME__SETTING"),
+    ("CLOUDRETRY__POOLS__A__RETRY", "names no setting of pools.a: 'retry'; did you mean CLOUDRETRY__POOLS__A__RETRIES?"),
     (
         "CLOUDRETRY__AWS__PLUGIN_OPTIONS__SEED",
         "sets a part of a setting; write the whole as JSON in CLOUDRETRY__AWS__PLUGIN_OPTIONS",
@@ -124,10 +126,17 @@ def test_json_in_a_variable_may_be_broken_or_repeat_itself(problems: Problems) -
 
 
 def test_a_variable_that_looks_like_ours_is_warned_about(tmp_path: Path) -> None:
-    environ = {"CLOUDRETRY_AWS__MAX_RETRIES": "1", "CLOUDRETRY_AZURE_MODE": "x"}
+    environ = {
+        "CLOUDRETRY_AWS__MAX_RETRIES": "1",
+        "CLOUDRETRY_AWS_PACING_RESERVE": "0",
+        "CLOUDRETRY_AZURE_MODE": "x",
+        "CLOUDRETRY_POOLS_CORP_RETRIES": "1",
+    }
     assert load_configuration(environ=environ, cwd=tmp_path).warnings == (
+        "CLOUDRETRY_AWS_PACING_RESERVE: not read; write CLOUDRETRY__AWS__PACING__RESERVE",
         "CLOUDRETRY_AWS__MAX_RETRIES: not read; write CLOUDRETRY__AWS__MAX_RETRIES",
         "CLOUDRETRY_AZURE_MODE: not read; write CLOUDRETRY__AZURE__MODE",
+        "CLOUDRETRY_POOLS_CORP_RETRIES: not read; write CLOUDRETRY__POOLS__NAME__SETTING",
     )
 
 

@@ -16,9 +16,11 @@ from hypothesis import strategies as st
 from cloudretry.core.builtin import BUILTIN, PRESETS
 from cloudretry.core.call import Call
 from cloudretry.core.headers import KNOWN_UNITS, HeaderSource, Unit
+from cloudretry.core.match import Match
+from cloudretry.core.pacing_settings import KnownRate, PacingSettings
+from cloudretry.core.pool_settings import Cooldown, Member, PoolSettings, Probe, Slow
 from cloudretry.core.settings import (
     THROTTLING,
-    Match,
     Override,
     ProviderSettings,
     RetrySettings,
@@ -106,14 +108,35 @@ OVERRIDES = st.builds(
         {}, optional={"max_retries": st.integers(0, 9), "response_codes": st.frozensets(st.integers(100, 599))}
     ),
 )
-ENTRIES = st.builds(ProviderSettings, retry=RETRIES, overrides=st.lists(OVERRIDES, max_size=3).map(tuple))
+PACING = st.builds(
+    PacingSettings,
+    mode=st.sampled_from(["adaptive", "off"]),
+    reserve=st.floats(0, 0.9),
+    max_rate=st.none() | st.floats(0, 1e6, exclude_min=True),
+    rates=st.lists(
+        st.builds(KnownRate, match=st.builds(Match, region=st.text(max_size=5)), rate=st.floats(1, 9), burst=st.just(2.0)),
+        max_size=2,
+    ).map(tuple),
+)
+ENTRIES = st.builds(ProviderSettings, retry=RETRIES, overrides=st.lists(OVERRIDES, max_size=3).map(tuple), pacing=PACING)
+MEMBERS = st.builds(Member, name=st.text(max_size=5), url=st.none() | st.text(max_size=9), weight=st.integers(1, 9))
+POOLS = st.builds(
+    PoolSettings,
+    name=st.text(max_size=5),
+    members=st.lists(MEMBERS, max_size=3).map(tuple),
+    bypass=st.lists(st.text(max_size=5), max_size=3).map(tuple),
+    cooldown=st.builds(Cooldown, initial=st.floats(0.001, 9)),
+    probe=st.builds(Probe, kind=st.just("https_get"), url=st.text(max_size=9)),
+    slow=st.builds(Slow, threshold=st.none() | st.integers(1, 9)),
+)
 
 
 @settings(derandomize=True, deadline=None)
-@given(st.dictionaries(st.sampled_from(["aws", "azure"]), ENTRIES))
-def test_compiled_settings_are_read_back_equal(providers: dict[str, ProviderSettings]) -> None:
-    compiled = Settings(providers=providers)
+@given(st.dictionaries(st.sampled_from(["aws", "azure"]), ENTRIES), st.dictionaries(st.text(max_size=5), POOLS, max_size=2))
+def test_compiled_settings_are_read_back_equal(providers: dict[str, ProviderSettings], pools: dict[str, PoolSettings]) -> None:
+    compiled = Settings(providers=providers, pools=pools)
     assert Settings.from_json(compiled.to_json()) == compiled
+    assert pickle.loads(pickle.dumps(compiled)) == compiled  # noqa: S301 - our own
 
 
 def test_compiled_settings_do_not_depend_on_the_hash_seed() -> None:
@@ -161,9 +184,14 @@ def damaged(change: Any) -> str:
         "",
         "null",
         "[]",
-        '{"format": 1}',
-        '{"format": 1, "providers": []}',
-        '{"format": 1, "providers": {"aws": 3}}',
+        '{"format": 2}',
+        '{"format": 2, "providers": [], "pools": {}}',
+        '{"format": 2, "providers": {"aws": 3}, "pools": {}}',
+        '{"format": 2, "providers": {}, "pools": {"corp": 3}}',
+        '{"format": 2, "providers": {}, "pools": {"corp": {"name": "corp"}}}',
+        damaged(lambda document: document.pop("pools")),
+        damaged(lambda document: document["providers"]["aws"].pop("pacing")),
+        damaged(lambda document: document["providers"]["aws"]["pacing"].update(weather="fine")),
         damaged(lambda document: document.update(format=99)),
         damaged(lambda document: document["providers"]["aws"].pop("overrides")),
         damaged(lambda document: document["providers"]["aws"]["retry"].update(weather="fine")),
