@@ -32,6 +32,9 @@ class StopReason(str, Enum):
     TIME_BUDGET = "time_budget"
     MAX_HEADER_DELAY = "max_header_delay"  # the provider wants a longer pause than we may make
     UNREACHABLE = "unreachable"  # nobody answered at the host: a blocked or dead region
+    POOL_EXHAUSTED = "pool_exhausted"  # every member of the egress pool was tried in vain
+    POOL_RETRIES = "pool_retries"  # as many members as one call may try were tried in vain
+    POOL_UNAVAILABLE = "pool_unavailable"  # no member could be had
     PLUGIN = "plugin"  # getDelay() said so
     SDK = "sdk"  # observe mode: the SDK's own retry decided
     CANCELLED = "cancelled"  # the program ended the call, for example by Ctrl-C
@@ -42,7 +45,6 @@ class Source(str, Enum):
 
     EXPONENTIAL = "exponential"
     RESPONSE_HEADER = "response_header"
-    UNREACHABLE = "unreachable"  # nobody answered at the host: a blocked or dead region
     PLUGIN = "plugin"
     FALLBACK = "fallback"  # exponential, because the header or the plugin gave nothing usable
 

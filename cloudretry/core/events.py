@@ -6,12 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from cloudretry.core.member_changes import MemberChanged
+
 if TYPE_CHECKING:
     from cloudretry.core.call import Call
     from cloudretry.core.decision import Decision, Stop
     from cloudretry.core.outcome import Outcome
 
-__all__ = ["AttemptFailed", "CallEnded", "Event", "Listener"]
+__all__ = ["AttemptFailed", "CallEnded", "Event", "Listener", "MemberChanged"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,5 +37,5 @@ class CallEnded:
     waited: float
 
 
-Event = AttemptFailed | CallEnded
+Event = AttemptFailed | CallEnded | MemberChanged
 Listener = Callable[[Event], None]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cloudretry.core.backoff import exponential_delay, header_delay
 from cloudretry.core.context import BackoffContext
@@ -37,6 +37,7 @@ class RetryMachine:
         attempts: how many attempts have ended.
         outcome: what the last failed attempt came to; None while none has failed.
         ended: why the call does not go out again; None while it goes on.
+        journey: the call's way through an egress pool, for the adapter that sends it; nothing here looks at it.
         rewindable: whether the request's body can be sent from its start again; the adapter may set it.
         told: whether listeners know that the call ended; the engine sets it.
     """
@@ -49,6 +50,7 @@ class RetryMachine:
         "attempts",
         "call",
         "ended",
+        "journey",
         "outcome",
         "rewindable",
         "settings",
@@ -62,6 +64,7 @@ class RetryMachine:
         self.started = started
         self.rewindable = True
         self.told = False
+        self.journey: Any = None
         self.attempts = 0
         self.outcome: Outcome | None = None
         self.ended: Stop | None = None
@@ -235,6 +238,7 @@ class RetryMachine:
                 status=outcome.status,
                 code=outcome.code,
                 request_id=outcome.request_id,
+                member=outcome.member,
                 delay=delay,
                 source=source.value if source else None,
             )

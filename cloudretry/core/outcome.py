@@ -42,6 +42,7 @@ class Outcome:
     """One attempt's end.
 
     Args:
+        member: of the egress pool, through which it went.
         stop: the adapter knows already that the call must end here, and why; whatever the settings say.
         wall: the wall clock at the end (epoch seconds), for showing and for HTTP dates alone.
     """
@@ -52,6 +53,7 @@ class Outcome:
     code: str | None = None
     message: str | None = None
     request_id: str | None = None
+    member: str | None = None
     headers: Headers = NO_HEADERS
     exception: BaseException | None = field(default=None, compare=False)
     stop: StopReason | None = None

@@ -44,6 +44,10 @@ class Reachability:
         self._unreachable[host] = (now + pause, pause, patience)
         return True
 
+    def is_doubted(self, host: str) -> bool:
+        """Whether a host was missed and has not answered since; cheaper than the whole question."""
+        return host in self._unreachable
+
     def is_unreachable(self, host: str, now: float, patience: float) -> bool:
         """Whether a call that would wait `patience` seconds for a connection should not even try; after the pause one may."""
         until, _, waited = self._unreachable.get(host, (0.0, 0.0, 0.0))

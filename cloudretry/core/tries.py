@@ -38,6 +38,9 @@ class Hop(str, Enum):
     DESTINATION = "destination"  # beyond the member
 
 
+_ANSWERED = frozenset({None, Reason.DESTINATION_STATUS})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TryEnd:
     """How a try ended.
@@ -56,6 +59,17 @@ class TryEnd:
     status: int | None = None
     reused: bool = False
     first_byte: float | None = None
+
+    @property
+    def answered(self) -> bool:
+        """Whether the destination answered, whatever it said: the member did its work."""
+        return self.reason in _ANSWERED
+
+    def __str__(self) -> str:
+        """`refused (connect)`, `forbidden (proxy_handshake, 403)`."""
+        what = "answered" if self.reason is None else self.reason.value
+        where = self.phase.value if self.status is None else f"{self.phase.value}, {self.status}"
+        return f"{what} ({where})"
 
     @property
     def written(self) -> bool:
