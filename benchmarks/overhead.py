@@ -101,7 +101,7 @@ def pieces(hooked: Any) -> dict[str, float]:
         hook.request_created(**seen["request-created"])
 
     request, (answer, _) = seen["before-send"]["request"], seen["needs-retry"]["response"]
-    transport = Transport(SimpleNamespace(send=lambda _: answer), 5.0, lambda _: None)
+    transport = Transport(SimpleNamespace(send=lambda _: answer), 5.0, hook, own_proxies=False)
     forget = microseconds(lambda: context.pop("nothing", None), PIECES_ROUNDS)
     return {
         "request-created: begin the call": microseconds(begin, PIECES_ROUNDS) - forget,

@@ -5,8 +5,10 @@ from __future__ import annotations
 import copy
 import logging
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from operator import attrgetter
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -16,6 +18,7 @@ from cloudretry.core.history import History
 from cloudretry.errors import CloudRetryError, MissingExtra
 from cloudretry.report import Report
 from cloudretry.runtime.engine import Engine
+from cloudretry.runtime.watching import Watch
 
 if TYPE_CHECKING:
     import boto3
@@ -34,16 +37,17 @@ C = TypeVar("C", bound="AwsApiCommand")
 
 
 def attach(thing: T, *, configuration: Source = None, account: str | None = None, report: Report | None = None) -> T:
-    """Put a client, a resource or a session that exists under cloudretry, and return it.
+    """Put a client, a resource, a session or a pipeline that exists under cloudretry, and return it.
 
     A session's hook holds for the clients that it makes from now on. Attach a client before other threads use it. Attaching
     twice is once; a configuration or report that is given then holds for calls that begin later. With CLOUDRETRY_DISABLED=1
     nothing happens.
 
     Args:
-        thing: a boto3 or botocore client, resource or session.
+        thing: a boto3 or botocore client, resource or session; or an Azure client, sync or aio, or an azure-core pipeline. A
+            retry policy of your own in it goes on deciding; its attempts are then recorded.
         configuration: a Configuration, a mapping, a path, or None for the layers (file, environment, built-in).
-        account: the account id, for overrides and reports, where the credentials don't tell it.
+        account: the account id, for overrides and reports, where the credentials (for Azure, the URL) don't tell it.
         report: counts what the calls come to; one may serve many clients.
 
     Raises:
@@ -52,15 +56,33 @@ def attach(thing: T, *, configuration: Source = None, account: str | None = None
     """
     if _disabled():
         return thing
-    with _needs("aws", "botocore"):
-        from cloudretry.aws.attach import attach_any, engine_of
-    known = engine_of(thing)
+    edge = _edge_of(thing)
+    known = edge.engine_of(thing)
     if known is None:
-        engine = Engine(load_configuration(configuration).settings, listeners=[report] if report else [])
+        found = load_configuration(configuration)
+        engine = Engine(found.settings, listeners=[report] if report else [], watch=_watch(configuration, found))
+    elif configuration is None:
+        engine = known.varied(None, report)
     else:
-        engine = known.varied(None if configuration is None else load_configuration(configuration).settings, report)
-    attach_any(thing, engine, account=account)
+        found = load_configuration(configuration)
+        engine = known.varied(found.settings, report, _watch(configuration, found))
+    edge.attach_any(thing, engine, account=account)
     return thing
+
+
+def _edge_of(thing: object) -> Any:
+    """The `attach` of the cloud that a thing belongs to. Whoever holds one has imported its SDK."""
+    if "azure.core" in sys.modules:
+        from cloudretry.azure import attach as azure
+
+        if azure.is_attachable(thing):
+            return azure
+    if "botocore" in sys.modules:
+        from cloudretry.aws import attach as aws
+
+        if aws.is_attachable(thing):
+            return aws
+    raise TypeError(f"attach() takes a client, resource, session or pipeline of boto3 or Azure, not {type(thing).__name__}")
 
 
 def history(error: BaseException) -> History | None:
@@ -104,7 +126,8 @@ class AwsApiCommand:
         self.account = account
         self.configuration = _configuration(configuration)
         self.report = report or Report()
-        self._engine = Engine(self.configuration.settings, listeners=[self.report])
+        watch = _watch(configuration, self.configuration)
+        self._engine = Engine(self.configuration.settings, listeners=[self.report], watch=watch)
         self._given = session
         self._session = self._own_session(session) if session is None or callable(session) else session
         self._clients: dict[tuple[str, str | None], BaseClient] = {}
@@ -217,7 +240,8 @@ class AzureApiCommand:
         self.subscription_id = subscription_id
         self.configuration = _configuration(configuration)
         self.report = report or Report()
-        self._engine = Engine(self.configuration.settings, listeners=[self.report])
+        watch = _watch(configuration, self.configuration)
+        self._engine = Engine(self.configuration.settings, listeners=[self.report], watch=watch)
         self._given = credential
         self._credential = credential() if callable(credential) else credential
         self._clients: dict[type, Any] = {}
@@ -226,9 +250,13 @@ class AzureApiCommand:
     def client(self, client_class: type[T], *args: Any, **kwargs: Any) -> T:
         """A client, made with the arguments that its class takes; credential and subscription are filled in."""
         from cloudretry.azure.clients import make
+        from cloudretry.azure.credentials import shared
 
         engine = None if _disabled() else self._engine
         kwargs = {"credential": self._credential, "subscription_id": self.subscription_id, **kwargs}
+        if engine is not None:
+            args = tuple(shared(argument, engine) for argument in args)
+            kwargs["credential"] = shared(kwargs["credential"], engine)
         return make(client_class, engine, *args, **kwargs)
 
     def policy(self, **options: Any) -> RetryPolicy[Any, Any]:
@@ -329,6 +357,15 @@ def _rebuild_azure(credential: Any, subscription_id: str | None, configuration: 
 def _configuration(source: Source) -> Configuration:
     """What holds; with the kill switch on, the built-in entries, so that a broken configuration is out of the way too."""
     return load_configuration(environ={}, cwd=os.devnull) if _disabled() else load_configuration(source)
+
+
+def _watch(source: Source, found: Configuration) -> Watch | None:
+    """Looks after the files that were read; a Configuration that is given as such stays what it is."""
+    if not found.files or isinstance(source, Configuration):
+        return None
+    if isinstance(source, str | os.PathLike):
+        source = os.path.abspath(source)  # noqa: PTH100 - as load_configuration takes it; the program may change its directory
+    return Watch(found, partial(load_configuration, source, cwd=os.getcwd()))  # noqa: PTH109 - as above
 
 
 def _disabled() -> bool:

@@ -4,12 +4,13 @@ CloudRetryError
 ├── ConfigurationError     whoever wrote the configuration: it is not used until it is corrected
 │   └── PluginNotFound     whoever deploys: a plugin that the configuration names is not installed
 ├── MissingExtra           whoever installs: an optional dependency is not there
+├── PoolUnavailable        whoever runs the egress: no member can be used now
 └── CallsLost              whoever reads the inventory: it has holes
 """
 
 from __future__ import annotations
 
-__all__ = ["CallsLost", "CloudRetryError", "ConfigurationError", "MissingExtra", "PluginNotFound"]
+__all__ = ["CallsLost", "CloudRetryError", "ConfigurationError", "MissingExtra", "PluginNotFound", "PoolUnavailable"]
 
 _SHOWN = 20  # lines of a message; the error itself has them all
 
@@ -42,6 +43,13 @@ class MissingExtra(CloudRetryError):  # noqa: N818 - named for what happened; it
 
     def __str__(self) -> str:
         return f'what the extra "{self.extra}" brings is not installed; run: pip install "cloudretry[{self.extra}]"'
+
+
+class PoolUnavailable(CloudRetryError):  # noqa: N818 - named for what happened; its base carries the suffix
+    """No member of an egress pool can be used; the message lists each with its state and when it may be tried again.
+
+    What is raised is also an error of the SDK: botocore's EndpointConnectionError or azure-core's ServiceRequestError.
+    """
 
 
 class CallsLost(CloudRetryError):  # noqa: N818 - named for what happened; its base carries the suffix

@@ -33,11 +33,12 @@ ROOMS = {
 ONLY_IN = {
     "boto3": {"aws", "commands", "demo", "cli"},
     "botocore": {"aws", "commands", "demo", "cli", "simcloud", "testing"},  # service models, injected throttles
-    "azure": {"azure", "commands"},
+    "azure": {"azure", "commands", "demo"},
     "pydantic": {"config"},
     "rich": {"cli", "demo", "report"},
     "click": {"cli"},
     "redis": {"state"},
+    "trustme": {"simcloud"},
     "moto": {"simcloud"},
     "pytest": {"testing"},
 }

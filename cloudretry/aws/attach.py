@@ -18,7 +18,7 @@ from cloudretry.core.settings import for_credentials
 if TYPE_CHECKING:
     from cloudretry.runtime.engine import Engine
 
-__all__ = ["attach_any", "engine_of"]
+__all__ = ["attach_any", "engine_of", "is_attachable"]
 
 _HOOK: Final = "_cloudretry"
 
@@ -35,6 +35,11 @@ def core_session(thing: object) -> CoreSession | None:
     """The botocore session of a boto3 or botocore session; None for anything else."""
     inner = getattr(thing, "_session", thing)
     return inner if isinstance(inner, CoreSession) else None
+
+
+def is_attachable(thing: object) -> bool:
+    """Whether a thing is a client, a resource or a session."""
+    return client_of(thing) is not None or core_session(thing) is not None
 
 
 def engine_of(thing: object) -> Engine | None:

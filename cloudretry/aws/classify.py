@@ -12,12 +12,12 @@ from botocore.parsers import ResponseParserError
 from cloudretry.aws.causes import causes_of
 from cloudretry.aws.codes import is_throttle, is_transient, normalised
 from cloudretry.aws.repair import expects_json, is_object
-from cloudretry.aws.transport import is_unreachable
 from cloudretry.core.decision import StopReason
 from cloudretry.core.headers import Headers
 from cloudretry.core.outcome import Kind, Outcome, Phase
 from cloudretry.core.replayable import AWS_READS
 from cloudretry.runtime.clock import current_clock
+from cloudretry.runtime.reach import is_unreachable
 
 if TYPE_CHECKING:
     from botocore.awsrequest import AWSResponse

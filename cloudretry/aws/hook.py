@@ -10,16 +10,18 @@ from botocore.parsers import ResponseParserError
 
 from cloudretry.aws.carry import put_on_error, put_on_response
 from cloudretry.aws.classify import outcome_of, outcome_of_error
-from cloudretry.aws.current import CURRENT
+from cloudretry.aws.egress import Exhausted
 from cloudretry.aws.repair import QUERY_PROTOCOLS, protocol_of, readable_error
 from cloudretry.aws.seats import Seats, remove_limiter
-from cloudretry.aws.transport import host_of, put_before
+from cloudretry.aws.transport import put_before
 from cloudretry.core.call import Call
 from cloudretry.core.decision import StopReason
 from cloudretry.core.outcome import Kind, Outcome
 from cloudretry.core.replayable import aws_replayable
 from cloudretry.core.settings import single_attempt
 from cloudretry.runtime.clock import current_clock
+from cloudretry.runtime.current import CURRENT
+from cloudretry.runtime.reach import host_of
 
 if TYPE_CHECKING:
     from botocore.awsrequest import AWSRequest, AWSResponse
@@ -92,7 +94,7 @@ class ClientHook:
         seats.take("needs-retry", self.needs_retry, "retry-config")
         if protocol_of(self._service_model) in QUERY_PROTOCOLS:
             seats.take("before-parse", readable_error, "cloudretry-readable")
-        put_before(client, self.interrupted)
+        put_before(client, self)
         remove_limiter(client)
         _report_explicit(client)
 
@@ -121,7 +123,11 @@ class ClientHook:
     ) -> float | None:
         """0.0 after having waited: send again now. None: no. Any other value means something else to some botocore."""
         machine = self._machine(request_dict["context"], operation.name)
+        if response is not None and isinstance(response[0], Exhausted):
+            response[0].tell(response[1])
         outcome = outcome_of(response, operation, caught_exception)
+        if machine.journey is not None:
+            outcome = machine.journey.seen(outcome)
         if outcome is None:
             machine.answered()
             return None

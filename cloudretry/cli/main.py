@@ -15,7 +15,9 @@ __all__ = ["main"]
 _COMMANDS: Final = {
     "config": "Show, check and preview the configuration.",
     "demo": "Discover a simulated, throttling AWS twice: with boto3 as it comes, and under cloudretry.",
+    "doctor": "Try every way out of every egress pool, and say what is wrong.",
     "plugins": "List and try the installed getDelay() plugins.",
+    "pool": "Look at the egress pools of running programs.",
     "simulate": "Run a simulated cloud on this machine.",
 }
 _EX_CONFIG: Final = 78  # sysexits.h

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from weakref import WeakSet
 
 from cloudretry.core.decision import StopReason
-from cloudretry.core.events import AttemptFailed, CallEnded, Event
+from cloudretry.core.events import AttemptFailed, CallEnded, Event, MemberChanged
 from cloudretry.core.history import one_line
 from cloudretry.core.outcome import Kind
 from cloudretry.errors import CallsLost
@@ -85,6 +85,8 @@ class Report:
 
     def __call__(self, event: Event) -> None:
         """Count an event; this is what makes a report a listener."""
+        if isinstance(event, MemberChanged):
+            return
         with self._lock:
             counts = self._operations.get(event.call)
             if counts is None:

@@ -1,4 +1,4 @@
-"""The call that a thread is at work on: botocore does not tell its transport whose request it sends.
+"""The call that a thread or task is at work on: an SDK does not tell its transport whose request it sends.
 
 A call may contain others: signing it may need credentials, whose client is hooked too. So each remembers the one around it.
 """
@@ -13,4 +13,4 @@ if TYPE_CHECKING:
 
 __all__ = ["CURRENT"]
 
-CURRENT: Final[ContextVar[RetryMachine | None]] = ContextVar("cloudretry", default=None)
+CURRENT: Final[ContextVar[RetryMachine | None]] = ContextVar("cloudretry_call", default=None)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from cloudretry.core.events import Event, Listener
     from cloudretry.core.outcome import Outcome
     from cloudretry.core.settings import RetrySettings, Settings
+    from cloudretry.runtime.watching import Watch
     from cloudretry.strategies.plugin import Reply
 
 __all__ = ["Bounds", "Engine"]
@@ -35,12 +36,23 @@ logger = logging.getLogger("cloudretry")
 class Engine:
     """Settings, randomness and listeners, shared by hooked clients. Thread-safe.
 
+    Args:
+        watch: what tells of new settings; calls that are under way keep those that they began with.
+
     Raises:
         ConfigurationError: a plugin that the settings name can't be built.
     """
 
-    def __init__(self, settings: Settings, *, rng: Random | None = None, listeners: Iterable[Listener] = ()) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        rng: Random | None = None,
+        listeners: Iterable[Listener] = (),
+        watch: Watch | None = None,
+    ) -> None:
         self.settings = settings
+        self._watch = watch
         self.listeners = tuple(listeners)
         self._rng = rng or SystemRandom()  # has no state, so forked workers don't draw the same delays and return as a crowd
         self._resolved: dict[tuple[Call, Bounds | None], RetrySettings] = {}
@@ -48,9 +60,9 @@ class Engine:
         self._building = Lock()
         self._faulty: set[int] = set()
         self._account_warned = False
-        for retry in settings.all_retry_settings():
-            if retry.strategy == "custom" and retry.plugin is not None:
-                self._plugin(retry)
+        self._build_plugins(settings)
+        if watch is not None:
+            watch.subscribe(self.take)
 
     def begin(self, call: Call, bounds: Bounds | None = None) -> RetryMachine:
         """Start a call. `bounds`: a function that narrows the settings, where this kind of client needs it.
@@ -58,7 +70,14 @@ class Engine:
         Raises:
             ConfigurationError: overrides together name a plugin that can't be built. Nothing was sent.
         """
+        if self._watch is not None:
+            self._watch.look()
         return RetryMachine(call, self._settings_of(call, bounds), started=current_clock().monotonic(), rng=self._rng)
+
+    def take(self, settings: Settings) -> None:
+        """Let other settings hold for calls that begin later. Raises ConfigurationError, and changes nothing, as when made."""
+        self._build_plugins(settings)
+        self.settings, self._resolved = settings, {}
 
     def rename(self, machine: RetryMachine, call: Call, bounds: Bounds | None = None) -> None:
         """More is known of a call than when it began; what holds for it may change by that."""
@@ -66,7 +85,8 @@ class Engine:
         machine.settings = self._settings_of(call, bounds)
 
     def _settings_of(self, call: Call, bounds: Bounds | None) -> RetrySettings:
-        retry = self._resolved.get((call, bounds))
+        resolved = self._resolved  # not another one that comes with new settings meanwhile
+        retry = resolved.get((call, bounds))
         if retry is None:
             retry = self.settings.providers[call.provider].for_call(call)
             self._warn_of_unknown_account(call)
@@ -74,7 +94,7 @@ class Engine:
                 self._plugin(retry)
             if bounds is not None:
                 retry = bounds(retry)
-            self._resolved[call, bounds] = retry
+            resolved[call, bounds] = retry
         return retry
 
     def retried(self, machine: RetryMachine, outcome: Outcome, *, sleep: Callable[[float], None] | None = None) -> bool:
@@ -112,10 +132,12 @@ class Engine:
             raise
         return True
 
-    def varied(self, settings: Settings | None, listener: Listener | None) -> Engine:
-        """A copy with other settings, if any are given, and one more listener, if it is not among them yet."""
+    def varied(self, settings: Settings | None, listener: Listener | None, watch: Watch | None = None) -> Engine:
+        """A copy with other settings and what watches them, if any are given, and one more listener, if it is not there yet."""
         more = () if listener is None or listener in self.listeners else (listener,)
-        return Engine(settings or self.settings, rng=self._rng, listeners=(*self.listeners, *more))
+        if settings is None:
+            settings, watch = self.settings, self._watch
+        return Engine(settings, rng=self._rng, listeners=(*self.listeners, *more), watch=watch)
 
     def observed(self, machine: RetryMachine, outcome: Outcome) -> None:
         """Record a failed attempt and leave the decision to the SDK."""
@@ -139,6 +161,11 @@ class Engine:
                 if id(listener) not in self._faulty:
                     self._faulty.add(id(listener))
                     logger.exception("a listener of cloudretry failed; the call goes on: %r", listener)
+
+    def _build_plugins(self, settings: Settings) -> None:
+        for retry in settings.all_retry_settings():
+            if retry.strategy == "custom" and retry.plugin is not None:
+                self._plugin(retry)
 
     def _warn_of_unknown_account(self, call: Call) -> None:
         """An override that names accounts does nothing for a client whose account nobody told us: that must not be silent."""

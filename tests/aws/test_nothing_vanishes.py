@@ -16,7 +16,7 @@ from botocore.credentials import RefreshableCredentials
 from botocore.exceptions import ClientError, ConnectionClosedError, NoCredentialsError
 
 from cloudretry import AwsApiCommand, CallsLost, Report, attach, history
-from cloudretry.aws.current import CURRENT
+from cloudretry.runtime.current import CURRENT
 
 pytestmark = pytest.mark.wire
 

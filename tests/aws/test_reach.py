@@ -69,7 +69,7 @@ def client(url: str, report: Report, **options: Any) -> Any:
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """What counts as long enough to wait for a connection, so that no test waits five seconds."""
-    monkeypatch.setattr("cloudretry.aws.transport.CONNECT_TIMEOUT", 0.2)
+    monkeypatch.setattr("cloudretry.runtime.reach.CONNECT_TIMEOUT", 0.2)
 
 
 @pytest.mark.usefixtures("short")

@@ -1,0 +1,62 @@
+"""Sending through an egress pool, and what the caller gets where no member can be used: botocore's own errors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from botocore.awsrequest import AWSResponse
+from botocore.compat import HTTPHeaders
+from botocore.exceptions import EndpointConnectionError
+
+from cloudretry import errors
+from cloudretry.core.pool_snapshot import Unavailable
+from cloudretry.egress.passage import NoMember
+
+if TYPE_CHECKING:
+    from botocore.awsrequest import AWSPreparedRequest
+
+    from cloudretry.core.machine import RetryMachine
+    from cloudretry.egress.botocore_way import BotocoreWay
+    from cloudretry.egress.passage import Passage
+
+__all__ = ["Exhausted", "PoolUnavailable", "send_through"]
+
+_STATUS: Final = 500
+_CODE: Final = "EgressPoolExhausted"
+
+
+class PoolUnavailable(errors.PoolUnavailable, EndpointConnectionError):  # noqa: N818 - as its base is named
+    """No member of the pool can be used now."""
+
+    fmt = "{error}"
+
+
+class Exhausted(AWSResponse):
+    """In the place of an answer: every member was tried in vain (SPEC C1)."""
+
+    def __init__(self, url: str, tried: tuple[str, ...]) -> None:
+        super().__init__(url, _STATUS, HTTPHeaders(), None)
+        self._content = b""  # which every protocol's parser takes for an error of that status
+        self._tried = tried
+
+    def tell(self, parsed: dict[str, Any]) -> None:
+        """Say in the parsed answer what botocore's parsers can't know."""
+        tried = ", ".join(self._tried)
+        parsed["Error"] = {"Code": _CODE, "Message": f"no member of the egress pool could make a connection; tried: {tried}"}
+
+
+def send_through(
+    passage: Passage[BotocoreWay], machine: RetryMachine, destination: str, request: AWSPreparedRequest
+) -> AWSResponse:
+    """Send through the pool.
+
+    Raises:
+        PoolUnavailable: no member could be had.
+    """
+    try:
+        response: AWSResponse = passage.send(machine, destination, lambda way, record: way.send(request, record))
+    except NoMember as nothing:
+        if isinstance(nothing.why, Unavailable):
+            raise PoolUnavailable(endpoint_url=request.url, error=str(nothing.why)) from None
+        return Exhausted(request.url, nothing.why.tried)
+    return response

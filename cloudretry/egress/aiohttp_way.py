@@ -1,0 +1,147 @@
+"""A way out for Azure clients on aiohttp: a twin of the client's transport whose session takes a member's route.
+
+The twin is a copy of the transport, with its timeouts and certificates, whatever its class. No SDK is imported here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import ssl
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+import aiohttp
+
+from cloudretry.egress.aiohttp_connections import RecordingConnector, RecordingRequest, RecordingResponse
+from cloudretry.egress.record import CURRENT
+from cloudretry.egress.route import Route, route_of
+from cloudretry.egress.tls import shared_context, trust
+from cloudretry.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from cloudretry.core.pool_settings import Member, PoolSettings
+    from cloudretry.egress.record import Record
+    from cloudretry.egress.ways import Ways
+
+__all__ = ["AiohttpWay", "can_serve", "close_all"]
+
+_CONNECTIONS: Final = 0
+"""No bound of the connector's own: waiting for a free connection is pacing's work, and would look like a slow member."""
+
+_closing: Final[set[asyncio.Task[None]]] = set()
+
+
+def can_serve(transport: Any) -> bool:
+    """Whether a transport is one that AiohttpWay can be made from."""
+    session = getattr(transport, "session", None)
+    known = any(cls.__name__ == "AioHttpTransport" for cls in type(transport).__mro__)
+    return known and (session is None or isinstance(session, aiohttp.ClientSession))
+
+
+class AiohttpWay:
+    """Lives in the event loop in which it was made.
+
+    Args:
+        transport: the client's own; it stays what it is.
+        member: of the pool. Raises ConfigurationError where it can't be used.
+    """
+
+    def __init__(self, transport: Any, member: Member, settings: PoolSettings) -> None:
+        route = route_of(member)
+        if route.http is not None and route.http.scheme == "https" and sys.version_info < (3, 11):
+            raise ConfigurationError(
+                f"member {member.name}: https:// proxies for aiohttp need Python 3.11 or later (TLS in TLS)"
+            )
+        self._loop = asyncio.get_running_loop()
+        self._patience = settings.connect_timeout
+        self._proxied = route.proxied
+        self._in_flight = 0
+        self._twin = _twin(transport, route, settings)
+        self._proxy = _proxy_options(route)
+
+    async def send(self, request: Any, record: Record, **options: Any) -> Any:
+        """Send a request of azure-core; takes the transport's own options, returns and raises what it would."""
+        options.pop("proxies", None)
+        options.update(self._proxy)
+        if "connection_timeout" in options:
+            options["connection_timeout"] = min(options["connection_timeout"] or self._patience, self._patience)
+        record.proxied = self._proxied
+        token = CURRENT.set(record)
+        self._in_flight += 1
+        try:
+            return await self._twin.send(request, **options)
+        finally:
+            self._in_flight -= 1
+            CURRENT.reset(token)
+
+    def close(self) -> None:
+        """Close all connections, in the background where the loop still runs."""
+        if self._loop.is_closed():
+            return
+        task = self._loop.create_task(self.aclose())
+        _closing.add(task)
+        task.add_done_callback(_closing.discard)
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        await self._twin.session.close()
+
+    def is_usable(self) -> bool:
+        """Whether this is the loop that it was made in."""
+        return self._loop is asyncio.get_running_loop()
+
+    def is_busy(self) -> bool:
+        """Whether somebody is sending through it; closing would cut that off."""
+        return self._in_flight > 0
+
+
+async def close_all(ways: Ways[AiohttpWay]) -> None:
+    """Close all ways of a client, and wait for it."""
+    ways.close()
+    await asyncio.gather(*_closing)
+
+
+def _proxy_options(route: Route) -> dict[str, Any]:
+    if route.http is None:
+        return {}
+    login = route.proxy_headers.get("Proxy-Authorization")  # aiohttp gives it its right name, in a tunnel and without
+    return {"proxy": route.proxy_url, "proxy_headers": {"Authorization": login} if login else {}}
+
+
+def _twin(transport: Any, route: Route, settings: PoolSettings) -> Any:
+    twin = copy.copy(transport)
+    twin.connection_config = configuration = copy.copy(transport.connection_config)
+    configuration.timeout = min(configuration.timeout or settings.connect_timeout, settings.connect_timeout)
+    context = _context(configuration.verify, configuration.cert, settings.ca_bundle)
+    configuration.verify, configuration.cert = True, None  # so that azure-core does not build one for every request
+    twin.session = aiohttp.ClientSession(
+        connector=RecordingConnector(route, settings.connect_timeout, limit=_CONNECTIONS, ssl=context),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        headers=None if transport.session is None else transport.session.headers,
+        auto_decompress=False if transport.session is None else transport.session.auto_decompress,
+        request_class=RecordingRequest,
+        response_class=RecordingResponse,
+    )
+    twin.session._retry_connection = False  # noqa: SLF001 - a silent second request; what may be sent again is decided above
+    twin._session_owner = twin._has_been_opened = True  # noqa: SLF001 - azure-core offers no public way
+    return twin
+
+
+def _context(verify: Any, certificate: Any, ca_bundle: str | None) -> Any:
+    """What TCPConnector takes as `ssl`."""
+    if verify is False and not certificate:
+        return False
+
+    def build() -> ssl.SSLContext:
+        context = ssl.create_default_context()
+        if verify is False:
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        for place in (verify if isinstance(verify, str) else None, ca_bundle):
+            if place is not None:
+                trust(context, place)
+        if certificate:
+            context.load_cert_chain(*([certificate] if isinstance(certificate, str) else certificate))
+        return context
+
+    return shared_context(("aiohttp", str(verify), certificate, ca_bundle), build)

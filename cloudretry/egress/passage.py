@@ -1,0 +1,201 @@
+"""How one client's requests pass through a pool: one call's way, member after member, and what each attempt came to.
+
+The same for all SDKs; only how a member sends (a `send` that is passed in) differs. Nothing here knows an SDK's classes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from cloudretry.core.decision import StopReason
+from cloudretry.core.failover import Again, Exhausted, Spent
+from cloudretry.core.outcome import Kind, Outcome
+from cloudretry.core.pool_snapshot import Unavailable
+from cloudretry.core.tries import Reason
+from cloudretry.egress.bypass import Bypass
+from cloudretry.egress.ends import end_of
+from cloudretry.egress.pool import EgressPool, Lease, Tries
+from cloudretry.egress.record import Record
+from cloudretry.egress.ways import Ways
+from cloudretry.runtime.clock import current_clock
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from cloudretry.core.machine import RetryMachine
+    from cloudretry.core.pool_settings import Member, PoolSettings
+    from cloudretry.core.tries import TryEnd
+
+__all__ = ["Journey", "NoMember", "Passage"]
+
+W = TypeVar("W", bound=Any)
+A = TypeVar("A")
+
+_NOBODYS_FAULT = frozenset({None, Reason.DESTINATION_STATUS, Reason.CANCELLED})
+
+
+class NoMember(Exception):  # noqa: N818 - no error of ours: each cloud's room makes the SDK's own of it
+    """The call can't go out: no member is left (`Exhausted`), or none could be had from the start (`Unavailable`)."""
+
+    def __init__(self, why: Exhausted | Unavailable) -> None:
+        super().__init__(why)
+        self.why = why
+
+
+@dataclass(slots=True)
+class Journey:
+    """One call's way through a pool, over all its attempts. Not shared between threads.
+
+    Args:
+        member: through which the last try went; None: none could be had.
+        end: how that try ended.
+        last: what it came to, a response or an exception.
+        stop: why the call must not go out again, whatever its settings say.
+        waited: seconds that it has waited for members.
+    """
+
+    tries: Tries
+    member: str | None = None
+    end: TryEnd | None = None
+    last: Any = None
+    stop: StopReason | None = None
+    waited: float = 0.0
+
+    def admitted(self, answer: Lease | Unavailable | Exhausted | Spent) -> Lease:
+        """A member. Raises NoMember, or the error of the last try, where there is none for this call."""
+        if isinstance(answer, Lease):
+            self.member = answer.member.name
+            return answer
+        self.stop = StopReason.POOL_RETRIES if isinstance(answer, Spent) else StopReason.POOL_EXHAUSTED
+        if isinstance(answer, Spent):
+            raise self.last if isinstance(self.last, BaseException) else NoMember(Exhausted(answer.tried))
+        if isinstance(answer, Unavailable):
+            self.member, self.end, self.stop = None, None, StopReason.POOL_UNAVAILABLE
+        raise NoMember(answer)
+
+    def goes_on(self, lease: Lease, record: Record, answer: Any) -> bool:
+        """End a try. True: the next member's turn. False: hand over what the try came to. Raises NoMember."""
+        self.last, self.end = answer, end_of(record, answer)
+        step = lease.end(self.end)
+        if isinstance(step, Again):
+            return True
+        if isinstance(step, Exhausted):
+            self.admitted(step)
+        if isinstance(step, Spent):
+            self.stop = StopReason.POOL_RETRIES
+        return False
+
+    def seen(self, outcome: Outcome | None) -> Outcome | None:
+        """What an attempt came to, now that it is known how far the request came; None: the provider answered."""
+        end = self.end
+        at_fault = end is not None and end.reason not in _NOBODYS_FAULT
+        if outcome is None:
+            if not at_fault and self.stop is None:
+                return None
+            outcome = Outcome(kind=Kind.TRANSIENT, wall=current_clock().wall())  # a proxy's page in the place of an answer
+        if end is not None and end.reason is not None and at_fault:
+            code = outcome.code or end.reason.value
+            outcome = replace(outcome, kind=_kind(end), phase=end.phase, status=end.status or outcome.status, code=code)
+        return replace(outcome, member=self.member, stop=self.stop or outcome.stop)
+
+
+def _kind(end: TryEnd) -> Kind:
+    if end.reason is Reason.CERTIFICATE:
+        return Kind.FATAL
+    return Kind.TRANSIENT if end.written else Kind.NOT_SENT
+
+
+class Passage(Generic[W]):
+    """A pool as one client uses it. Thread-safe.
+
+    Args:
+        make: what sends through one member.
+        get: a complete exchange with a URL through one member, for a pool whose trials are such: given the member, the pool's
+            settings, the URL, a record and the seconds that it may take; for `send_async` an async function.
+    """
+
+    def __init__(self, pool: EgressPool, make: Callable[[Member, PoolSettings], W], get: Callable[..., Any]) -> None:
+        self.pool = pool
+        self._get = get
+        self.ways: Ways[W] = Ways(lambda member: make(member, pool.settings))
+        self._bypass = (pool.settings, Bypass(pool.settings.bypass))
+
+    def skips(self, host: str, port: int | None) -> bool:
+        """Whether a destination is none of the pool's business."""
+        settings, bypass = self._bypass
+        if settings is not self.pool.settings:
+            settings = self.pool.settings
+            bypass = Bypass(settings.bypass)
+            self._bypass = (settings, bypass)
+        return bypass.covers(host, port)
+
+    def send(self, machine: RetryMachine, destination: str, send: Callable[[W, Record], A]) -> A:
+        """Send one attempt, by one member after another as SPEC C1 has it. Raises what the last try did, or NoMember."""
+        journey = self._journey(machine, destination)
+        while True:
+            began = current_clock().monotonic()
+            answer = journey.tries.acquire(destination, budget=_budget(machine, journey))
+            journey.waited += current_clock().monotonic() - began
+            with journey.admitted(answer) as lease:
+                if lease.probe is not None:
+                    self._try_out(lease, lease.probe)
+                    continue
+                way, record = self.ways.of(lease.member), Record()
+                try:
+                    response = send(way, record)
+                except Exception as error:
+                    if not journey.goes_on(lease, record, error):
+                        raise
+                else:
+                    if not journey.goes_on(lease, record, response):
+                        return response
+
+    async def send_async(self, machine: RetryMachine, destination: str, send: Callable[[W, Record], Awaitable[A]]) -> A:
+        """The async twin; cancelling ends it at once."""
+        journey = self._journey(machine, destination)
+        while True:
+            began = current_clock().monotonic()
+            answer = await journey.tries.acquire_async(destination, budget=_budget(machine, journey))
+            journey.waited += current_clock().monotonic() - began
+            with journey.admitted(answer) as lease:
+                if lease.probe is not None:
+                    await self._try_out_async(lease, lease.probe)
+                    continue
+                way, record = self.ways.of(lease.member), Record()
+                try:
+                    response = await send(way, record)
+                except Exception as error:
+                    if not journey.goes_on(lease, record, error):
+                        raise
+                else:
+                    if not journey.goes_on(lease, record, response):
+                        return response
+
+    def _try_out(self, lease: Lease, url: str) -> None:
+        record, settings, answer = Record(), self.pool.settings, None
+        try:
+            answer = self._get(lease.member, settings, url, record, settings.probe.timeout)
+        except Exception as error:  # noqa: BLE001 - any end tells of the member
+            answer = error
+        lease.end(end_of(record, answer))
+
+    async def _try_out_async(self, lease: Lease, url: str) -> None:
+        record, settings, answer = Record(), self.pool.settings, None
+        try:
+            answer = await self._get(lease.member, settings, url, record, settings.probe.timeout)
+        except Exception as error:  # noqa: BLE001 - as above
+            answer = error
+        lease.end(end_of(record, answer))
+
+    def _journey(self, machine: RetryMachine, destination: str) -> Journey:
+        journey: Journey | None = machine.journey
+        if journey is None:
+            call = machine.call
+            journey = machine.journey = Journey(self.pool.tries(call=str(call), key=call.account or destination))
+        journey.member, journey.end, journey.last, journey.stop = None, None, None, None
+        return journey
+
+
+def _budget(machine: RetryMachine, journey: Journey) -> float:
+    return max(0.0, machine.settings.time_budget - machine.waited - journey.waited)

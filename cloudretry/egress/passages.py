@@ -1,0 +1,68 @@
+"""Which pool a client's request takes, if any. One set of passages per client."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from urllib.parse import urlsplit
+
+from cloudretry.egress.passage import Passage
+from cloudretry.egress.pools import pool_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from cloudretry.core.machine import RetryMachine
+    from cloudretry.core.pool_settings import Member, PoolSettings
+    from cloudretry.runtime.engine import Engine
+
+__all__ = ["Passages"]
+
+logger = logging.getLogger("cloudretry")
+
+W = TypeVar("W", bound=Any)
+
+
+class Passages(Generic[W]):
+    """One client's, by pool. Thread-safe.
+
+    Args:
+        make: what sends through one member.
+        get: a complete exchange through one member, as Passage takes it.
+    """
+
+    def __init__(self, make: Callable[[Member, PoolSettings], W], get: Callable[..., Any]) -> None:
+        self._make = make
+        self._get = get
+        self._passages: dict[str, Passage[W]] = {}
+
+    def of(self, engine: Engine, machine: RetryMachine | None, url: str, why_not: str | None) -> Passage[W] | None:
+        """The one that a request takes; None: it goes out by itself.
+
+        `why_not`: why this client, or this request, can't use a pool; said once, if a pool is configured for it.
+        """
+        name = None if machine is None else machine.settings.pool
+        if name is None:
+            return None
+        if why_not is not None:
+            _say_once(name, why_not)
+            return None
+        pool = pool_of(engine, name)
+        passage = self._passages.get(name)
+        if passage is None or passage.pool is not pool:
+            passage = self._passages[name] = Passage(pool, self._make, self._get)
+        parts = urlsplit(url)
+        return None if passage.skips(parts.hostname or "", parts.port) else passage
+
+    def all(self) -> list[Passage[W]]:
+        """Those that were used so far."""
+        return list(self._passages.values())
+
+
+_said: Final[set[tuple[str, str]]] = set()
+
+
+def _say_once(pool: str, why: str) -> None:
+    if (pool, why) not in _said:
+        _said.add((pool, why))
+        logger.warning("a client does not use the egress pool %s: %s", pool, why)

@@ -1,0 +1,49 @@
+"""TLS contexts, each built once for a process: loading a bundle of certificates costs some 20 ms of CPU."""
+
+from __future__ import annotations
+
+import ssl
+import threading
+from collections.abc import Callable, Hashable
+from pathlib import Path
+from typing import Any, Final
+
+__all__ = ["proxy_context", "shared_context", "trust"]
+
+_MOST: Final = 64
+_contexts: Final[dict[Hashable, Any]] = {}
+_lock: Final = threading.Lock()
+
+
+def shared_context(key: Hashable, build: Callable[[], ssl.SSLContext]) -> ssl.SSLContext:
+    """The context of that key; built where there is none yet. Nobody may change it afterwards. Thread-safe."""
+    context = _contexts.get(key)
+    if context is None:
+        with _lock:
+            context = _contexts.get(key)
+            if context is None:
+                while len(_contexts) >= _MOST:
+                    _contexts.pop(next(iter(_contexts)))
+                context = _contexts[key] = build()
+    return context
+
+
+def trust(context: ssl.SSLContext, place: str) -> None:
+    """Trust the certificates in a file or a folder, too."""
+    if Path(place).is_dir():
+        context.load_verify_locations(capath=place)
+    else:
+        context.load_verify_locations(cafile=place)
+
+
+def proxy_context(trusted: str | None, ca_bundle: str | None) -> ssl.SSLContext:
+    """For the way to a proxy that speaks TLS itself: no client certificate, the name always checked."""
+
+    def build() -> ssl.SSLContext:
+        context = ssl.create_default_context()
+        for place in (trusted, ca_bundle):
+            if place is not None:
+                trust(context, place)
+        return context
+
+    return shared_context(("proxy", trusted, ca_bundle), build)
