@@ -5,12 +5,21 @@ CloudRetryError
 │   └── PluginNotFound     whoever deploys: a plugin that the configuration names is not installed
 ├── MissingExtra           whoever installs: an optional dependency is not there
 ├── PoolUnavailable        whoever runs the egress: no member can be used now
+├── TurnTimeout            whoever schedules: a quota is so busy that the call's turn would come too late
 └── CallsLost              whoever reads the inventory: it has holes
 """
 
 from __future__ import annotations
 
-__all__ = ["CallsLost", "CloudRetryError", "ConfigurationError", "MissingExtra", "PluginNotFound", "PoolUnavailable"]
+__all__ = [
+    "CallsLost",
+    "CloudRetryError",
+    "ConfigurationError",
+    "MissingExtra",
+    "PluginNotFound",
+    "PoolUnavailable",
+    "TurnTimeout",
+]
 
 _SHOWN = 20  # lines of a message; the error itself has them all
 
@@ -49,6 +58,13 @@ class PoolUnavailable(CloudRetryError):  # noqa: N818 - named for what happened;
     """No member of an egress pool can be used; the message lists each with its state and when it may be tried again.
 
     What is raised is also an error of the SDK: botocore's EndpointConnectionError or azure-core's ServiceRequestError.
+    """
+
+
+class TurnTimeout(CloudRetryError):  # noqa: N818 - named for what happened; its base carries the suffix
+    """A call can't have its turn within the `queue_timeout`. Nothing was sent; `history(error).retry_at` says when it could be.
+
+    What a client raises is also an error of the SDK, as with PoolUnavailable.
     """
 
 

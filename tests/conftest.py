@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from cloudretry.runtime.pacing import PACING
+
 if TYPE_CHECKING:
     import ssl
 
@@ -40,6 +42,7 @@ def own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "fake-secret")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
     monkeypatch.chdir(home)
+    PACING.forget()
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from botocore.awsrequest import AWSResponse
 from botocore.compat import HTTPHeaders
-from botocore.exceptions import EndpointConnectionError
 
-from cloudretry import errors
+from cloudretry.aws.errors import PoolUnavailable
 from cloudretry.core.pool_snapshot import Unavailable
 from cloudretry.egress.passage import NoMember
 
@@ -19,16 +18,10 @@ if TYPE_CHECKING:
     from cloudretry.egress.botocore_way import BotocoreWay
     from cloudretry.egress.passage import Passage
 
-__all__ = ["Exhausted", "PoolUnavailable", "send_through"]
+__all__ = ["Exhausted", "send_through"]
 
 _STATUS: Final = 500
 _CODE: Final = "EgressPoolExhausted"
-
-
-class PoolUnavailable(errors.PoolUnavailable, EndpointConnectionError):  # noqa: N818 - as its base is named
-    """No member of the pool can be used now."""
-
-    fmt = "{error}"
 
 
 class Exhausted(AWSResponse):

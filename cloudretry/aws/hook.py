@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 from botocore.exceptions import ConnectionError, HTTPClientError  # noqa: A004 - botocore's name
 from botocore.parsers import ResponseParserError
 
+from cloudretry import errors
 from cloudretry.aws.carry import put_on_error, put_on_response
 from cloudretry.aws.classify import outcome_of, outcome_of_error
 from cloudretry.aws.egress import Exhausted
+from cloudretry.aws.errors import TurnTimeout
+from cloudretry.aws.principal import known_account, principal_of
 from cloudretry.aws.repair import QUERY_PROTOCOLS, protocol_of, readable_error
 from cloudretry.aws.seats import Seats, remove_limiter
 from cloudretry.aws.transport import put_before
@@ -20,7 +23,7 @@ from cloudretry.core.outcome import Kind, Outcome
 from cloudretry.core.replayable import aws_replayable
 from cloudretry.core.settings import single_attempt
 from cloudretry.runtime.clock import current_clock
-from cloudretry.runtime.current import CURRENT
+from cloudretry.runtime.current import CURRENT, Current
 from cloudretry.runtime.reach import host_of
 
 if TYPE_CHECKING:
@@ -37,6 +40,8 @@ logger = logging.getLogger("cloudretry")
 
 _OUTER: Final = "cloudretry-outer"
 _KEY: Final = "cloudretry"  # in a request's context, which botocore keeps for all attempts of a call and for nothing else
+_UNFILTERED: Final = frozenset({"Action", "Version", "NextToken", "DryRun"})
+"""The parameters of an EC2 request that neither filters nor says how long a page may be: it is metered more strictly."""
 _EXHAUSTED: Final = frozenset({StopReason.MAX_RETRIES, StopReason.TRANSIENT_RETRIES, StopReason.TIME_BUDGET})
 
 
@@ -102,12 +107,27 @@ class ClientHook:
         """Begin a call with its first attempt, before it is signed, and tell the server truly how many there may be."""
         machine = self._machine(request.context, operation_name)
         machine.ended = None  # an earlier attempt may have been answered by a redirect
-        if CURRENT.get() is not machine:
-            request.context[_OUTER] = CURRENT.get()
-            CURRENT.set(machine)
+        current = CURRENT.get()
+        if current is None or current.machine is not machine:
+            request.context[_OUTER] = current
+            CURRENT.set(Current(self.engine, machine))
         retries = request.context.get("retries")
         if retries is not None:
             retries["max"] = machine.settings.max_retries + 1
+        if machine.place is not None:
+            self._take_turn(machine, request)
+
+    def _take_turn(self, machine: RetryMachine, request: AWSRequest) -> None:
+        """Wait for it here, so that no signature grows old in the queue."""
+        place = machine.place
+        if machine.call.account is None and place.principal is None:
+            place.principal = principal_of(self._credentials)
+        if self._service == "ec2":
+            place.unfiltered = not (request.data.keys() - _UNFILTERED) if isinstance(request.data, dict) else False
+        try:
+            self.engine.take_turn(machine)
+        except errors.TurnTimeout as late:
+            raise TurnTimeout(endpoint_url=str(request.url), error=str(late)) from None
 
     def observed_request_created(self, request: AWSRequest, operation_name: str, **_: object) -> None:
         """Begin a call with its first attempt, before it is signed."""
@@ -128,6 +148,7 @@ class ClientHook:
         outcome = outcome_of(response, operation, caught_exception)
         if machine.journey is not None:
             outcome = machine.journey.seen(outcome)
+        self.engine.landed(machine, outcome)
         if outcome is None:
             machine.answered()
             return None
@@ -177,14 +198,15 @@ class ClientHook:
 
     def interrupted(self) -> None:
         """The program ended the call in the middle of an attempt, for example by Ctrl-C: botocore tells nobody of that."""
-        machine = CURRENT.get()
-        if machine is not None:
+        current = CURRENT.get()
+        if current is not None:
             CURRENT.set(None)
-            machine.interrupt()
-            self.engine.end(machine)
+            current.machine.interrupt()
+            self.engine.end(current.machine)
 
     def _end(self, machine: RetryMachine, context: dict[str, Any]) -> None:
-        if CURRENT.get() is machine:
+        current = CURRENT.get()
+        if current is not None and current.machine is machine:
             CURRENT.set(context.get(_OUTER))
         self.engine.end(machine)
 
@@ -234,9 +256,8 @@ class ClientHook:
 
         Never asks for credentials: that may take a network call, or be what this very call is for.
         """
-        if self._account is None and self._credentials is not None:
-            known = vars(self._credentials)
-            self._account = known.get("_account_id") or known.get("account_id")
+        if self._account is None:
+            self._account = known_account(self._credentials)
             if self._account is not None:
                 self._calls.clear()
         return self._account

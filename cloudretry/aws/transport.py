@@ -6,6 +6,7 @@ says, and hosts that can't be reached.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
 from botocore.exceptions import ConnectTimeoutError, EndpointConnectionError, IncompleteReadError
@@ -25,9 +26,11 @@ if TYPE_CHECKING:
     from botocore.client import BaseClient
 
     from cloudretry.aws.hook import ClientHook
+    from cloudretry.runtime.current import Current
 
 __all__ = ["Transport", "put_before"]
 
+_UNPACED: Final = nullcontext()
 _BOTOCORES_OWN: Final = 60
 _NO_BODY: Final = frozenset({204, 304})
 
@@ -37,7 +40,7 @@ class Transport:
 
     Args:
         patience: seconds that a connection may take.
-        hook: the client's; knows the engine, and is told when the program ends an attempt in the middle.
+        hook: the client's; is told when the program ends an attempt in the middle.
         own_proxies: the client was given proxies; then they are used, and no pool.
     """
 
@@ -58,13 +61,9 @@ class Transport:
             PoolUnavailable: no member of the egress pool could be had.
             IncompleteReadError: the answer is shorter than its Content-Length says.
         """
-        machine = CURRENT.get()
-        passage = self._passages.of(self._hook.engine, machine, request.url, self._why_not)
+        current = CURRENT.get()
         try:
-            if passage is None or machine is None:
-                response = self._send(request)
-            else:
-                response = send_through(passage, machine, host_of(request.url).lower(), request)
+            response = self._send_directly(request) if current is None else self._send(current, request)
         except Exception:
             raise
         except BaseException:
@@ -73,8 +72,17 @@ class Transport:
         _check_length(request, response)
         return response
 
-    def _send(self, request: AWSPreparedRequest) -> AWSResponse:
-        """Without a pool."""
+    def _send(self, current: Current, request: AWSPreparedRequest) -> AWSResponse:
+        """With the call's turn, through the pool if there is one."""
+        machine = current.machine
+        turn = None if machine.place is None else machine.place.turn
+        with turn or _UNPACED:
+            passage = self._passages.of(current.engine, machine, request.url, self._why_not)
+            if passage is None:
+                return self._send_directly(request)
+            return send_through(passage, machine, host_of(request.url).lower(), request)
+
+    def _send_directly(self, request: AWSPreparedRequest) -> AWSResponse:
         host = host_of(request.url)
         if is_held_unreachable(host, self._patience) and self._is_direct(request.url):
             raise marked(EndpointConnectionError(endpoint_url=request.url, error="not answered before by this host"))

@@ -35,6 +35,7 @@ class StopReason(str, Enum):
     POOL_EXHAUSTED = "pool_exhausted"  # every member of the egress pool was tried in vain
     POOL_RETRIES = "pool_retries"  # as many members as one call may try were tried in vain
     POOL_UNAVAILABLE = "pool_unavailable"  # no member could be had
+    QUEUE_TIMEOUT = "queue_timeout"  # its turn would have come too late
     PLUGIN = "plugin"  # getDelay() said so
     SDK = "sdk"  # observe mode: the SDK's own retry decided
     CANCELLED = "cancelled"  # the program ended the call, for example by Ctrl-C

@@ -28,13 +28,18 @@ class AttemptFailed:
 
 @dataclass(frozen=True, slots=True)
 class CallEnded:
-    """A call ended, after `attempts`. `outcome` is the last failed attempt's, if any failed; `waited` is in seconds."""
+    """A call ended, after `attempts`. `outcome` is the last failed attempt's, if any failed.
+
+    `waited`: seconds between attempts, as decided; `queued`: seconds spent on waiting for turns, those before throttled retries
+    among them.
+    """
 
     call: Call
     attempts: int
     outcome: Outcome | None
     stop: Stop
     waited: float
+    queued: float = 0.0
 
 
 Event = AttemptFailed | CallEnded | MemberChanged

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["ANSWERED", "RetryMachine"]
 
 ANSWERED = Stop(StopReason.ANSWERED)
+_NOT_RETRYABLE = Stop(StopReason.NOT_RETRYABLE)
 
 _TRANSIENT_STATUSES = frozenset({500, 502, 503, 504})
 _NOTHING_WRITTEN = frozenset({Phase.DNS, Phase.CONNECT, Phase.PROXY_HANDSHAKE, Phase.TLS})
@@ -38,6 +39,7 @@ class RetryMachine:
         outcome: what the last failed attempt came to; None while none has failed.
         ended: why the call does not go out again; None while it goes on.
         journey: the call's way through an egress pool, for the adapter that sends it; nothing here looks at it.
+        place: the call's place at its quota, for the engine; as above.
         rewindable: whether the request's body can be sent from its start again; the adapter may set it.
         told: whether listeners know that the call ended; the engine sets it.
     """
@@ -52,6 +54,7 @@ class RetryMachine:
         "ended",
         "journey",
         "outcome",
+        "place",
         "rewindable",
         "settings",
         "started",
@@ -65,6 +68,7 @@ class RetryMachine:
         self.rewindable = True
         self.told = False
         self.journey: Any = None
+        self.place: Any = None
         self.attempts = 0
         self.outcome: Outcome | None = None
         self.ended: Stop | None = None
@@ -127,16 +131,16 @@ class RetryMachine:
         self.ended = Stop(StopReason.CANCELLED)
         return self.ended
 
-    def abandon(self, outcome: Outcome) -> None:
+    def abandon(self, outcome: Outcome, stop: Stop = _NOT_RETRYABLE) -> None:
         """End the call without another attempt: the request did not come as far as being sent."""
         self.outcome = outcome
-        self.ended = Stop(StopReason.NOT_RETRYABLE)
+        self.ended = stop
 
     def observe(self, outcome: Outcome) -> None:
         """Note an attempt that failed, while the SDK decides what follows."""
         self.attempts += 1
         self.outcome = outcome
-        self.ended = Stop(StopReason.SDK, self._asked(outcome))
+        self.ended = Stop(StopReason.SDK, self.asked(outcome))
         self._note(None, None)
 
     def history(self) -> History:
@@ -191,7 +195,7 @@ class RetryMachine:
             return Ask(self._context(outcome, now))
         if self.settings.strategy != "response_header":
             return self._retry(self._exponential(), RetryReason.THROTTLED, Source.EXPONENTIAL)
-        asked = self._asked(outcome)
+        asked = self.asked(outcome)
         if asked is None:
             return self.fall_back()
         if asked > self.settings.max_header_delay:
@@ -208,7 +212,8 @@ class RetryMachine:
             rng=self._rng,
         )
 
-    def _asked(self, outcome: Outcome) -> float | None:
+    def asked(self, outcome: Outcome) -> float | None:
+        """Seconds that an answer asks us to wait, by the headers that the settings name; None: it doesn't."""
         return asked_delay(self.settings.response_header, outcome.headers, error_text=outcome.message, wall=outcome.wall)
 
     def _retry(self, delay: float, reason: RetryReason, source: Source) -> Decision:
@@ -222,7 +227,7 @@ class RetryMachine:
 
     def _stop(self, reason: StopReason) -> Stop:
         self._note(None, None)
-        self.ended = Stop(reason, self._asked(self.outcome) if self.outcome else None)
+        self.ended = Stop(reason, self.asked(self.outcome) if self.outcome else None)
         return self.ended
 
     def _note(self, delay: float | None, source: Source | None) -> None:

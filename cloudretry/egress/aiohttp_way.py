@@ -76,9 +76,15 @@ class AiohttpWay:
             CURRENT.reset(token)
 
     def close(self) -> None:
-        """Close all connections, in the background where the loop still runs."""
+        """Close all connections, in the background, where its loop still runs. Thread-safe."""
         if self._loop.is_closed():
             return
+        if self._loop is asyncio._get_running_loop():  # noqa: SLF001 - the public one raises where there is none
+            self._close_soon()
+        else:
+            self._loop.call_soon_threadsafe(self._close_soon)
+
+    def _close_soon(self) -> None:
         task = self._loop.create_task(self.aclose())
         _closing.add(task)
         task.add_done_callback(_closing.discard)
@@ -99,7 +105,8 @@ class AiohttpWay:
 async def close_all(ways: Ways[AiohttpWay]) -> None:
     """Close all ways of a client, and wait for it."""
     ways.close()
-    await asyncio.gather(*_closing)
+    here = asyncio.get_running_loop()
+    await asyncio.gather(*(task for task in list(_closing) if task.get_loop() is here))
 
 
 def _proxy_options(route: Route) -> dict[str, Any]:

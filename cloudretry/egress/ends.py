@@ -20,6 +20,7 @@ _AUTH: Final = frozenset({407, 401})  # tinyproxy says 401 of a wrong password
 _FORBIDDEN: Final = frozenset({403, 405, 451})
 _NOT_FOUND: Final = 404  # some proxies say so of a name that they can't resolve
 _TOO_MANY: Final = 429
+_CLIENT_ERROR: Final = 400
 _SERVER_ERROR: Final = 500
 _CANT_REACH: Final = frozenset({502, 503, 504})
 
@@ -31,7 +32,7 @@ _CLOUDS_MARKS: Final = (
     "x-ms-correlation-request-id",
     "x-azure-ref",
 )
-_CLOUDS_SERVERS: Final = ("amazon", "aws", "cloudfront", "microsoft", "windows-azure", "kestrel")
+_CLOUDS_SERVERS: Final = ("amazon", "aws", "cloudfront", "microsoft", "windows-azure", "kestrel", "werkzeug")  # the last: moto
 _PROXYS_MARKS: Final = ("x-squid-error", "proxy-authenticate", "proxy-status")
 
 _SOCKS_REPLIES: Final = {
@@ -107,6 +108,10 @@ def _proxys_own(record: Record, answer: Answer) -> TryEnd | None:
 
 
 def _is_a_proxys_page(record: Record, status: int, headers: Mapping[str, str]) -> bool:
+    """An answer that says of itself whose it is, is believed; else HTML is no answer of an API.
+
+    In a tunnel only a proxy that inspects TLS can put in a page of its own, and does so to say no: a success there is one.
+    """
     if any(mark in headers for mark in _CLOUDS_MARKS):
         return False
     if any(mark in headers for mark in _PROXYS_MARKS):
@@ -114,7 +119,9 @@ def _is_a_proxys_page(record: Record, status: int, headers: Mapping[str, str]) -
     if any(name in headers.get("server", "").lower() for name in _CLOUDS_SERVERS):
         return False
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-    return kind == "text/html" or (record.forwarded and status in _CANT_REACH and kind in {"", "text/plain"})
+    if kind == "text/html":
+        return record.forwarded or status >= _CLIENT_ERROR
+    return record.forwarded and status in _CANT_REACH and kind in {"", "text/plain"}
 
 
 def _guessed_phase(error: BaseException) -> Phase:

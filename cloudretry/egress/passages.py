@@ -36,12 +36,12 @@ class Passages(Generic[W]):
         self._get = get
         self._passages: dict[str, Passage[W]] = {}
 
-    def of(self, engine: Engine, machine: RetryMachine | None, url: str, why_not: str | None) -> Passage[W] | None:
+    def of(self, engine: Engine, machine: RetryMachine, url: str, why_not: str | None) -> Passage[W] | None:
         """The one that a request takes; None: it goes out by itself.
 
         `why_not`: why this client, or this request, can't use a pool; said once, if a pool is configured for it.
         """
-        name = None if machine is None else machine.settings.pool
+        name = machine.settings.pool
         if name is None:
             return None
         if why_not is not None:

@@ -87,7 +87,7 @@ class Ways(Generic[W]):
     def _drop_idle(self, now: float) -> None:
         with self._lock:
             self._look_again = now + IDLE / 5
-            idle = [key for key, used in self._used.items() if used <= now - IDLE]
+            idle = [key for key, used in list(self._used.items()) if used <= now - IDLE]
         for key in idle:
             way = self._ways.get(key)
             if way is None or not way.is_busy():

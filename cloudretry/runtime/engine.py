@@ -8,11 +8,15 @@ from random import Random, SystemRandom
 from threading import Lock
 from typing import TYPE_CHECKING, TypeAlias
 
-from cloudretry.core.decision import Ask, Decision, Stop
+from cloudretry.core.decision import Ask, Decision, Stop, StopReason
 from cloudretry.core.events import AttemptFailed, CallEnded
 from cloudretry.core.machine import ANSWERED, RetryMachine
+from cloudretry.core.outcome import Kind, Outcome
+from cloudretry.core.settings import for_credentials
 from cloudretry.errors import ConfigurationError
 from cloudretry.runtime.clock import current_clock
+from cloudretry.runtime.place import Place
+from cloudretry.runtime.turns import TurnTimeout
 from cloudretry.strategies.plugin import Plugin, Unusable
 from cloudretry.strategies.registry import build_plugin
 
@@ -21,7 +25,6 @@ if TYPE_CHECKING:
 
     from cloudretry.core.call import Call
     from cloudretry.core.events import Event, Listener
-    from cloudretry.core.outcome import Outcome
     from cloudretry.core.settings import RetrySettings, Settings
     from cloudretry.runtime.watching import Watch
     from cloudretry.strategies.plugin import Reply
@@ -72,7 +75,11 @@ class Engine:
         """
         if self._watch is not None:
             self._watch.look()
-        return RetryMachine(call, self._settings_of(call, bounds), started=current_clock().monotonic(), rng=self._rng)
+        machine = RetryMachine(call, self._settings_of(call, bounds), started=current_clock().monotonic(), rng=self._rng)
+        entry = self.settings.providers[call.provider]
+        if entry.mode == "enforce" and entry.pacing.mode != "off" and bounds is not for_credentials:
+            machine.place = Place(entry.pacing)
+        return machine
 
     def take(self, settings: Settings) -> None:
         """Let other settings hold for calls that begin later. Raises ConfigurationError, and changes nothing, as when made."""
@@ -96,6 +103,51 @@ class Engine:
                 retry = bounds(retry)
             resolved[call, bounds] = retry
         return retry
+
+    def take_turn(self, machine: RetryMachine) -> None:
+        """Wait until the call may leave, by what is known of its quota. To be called before it is signed.
+
+        Raises TurnTimeout where that would take too long; then `machine.ended` says so.
+        """
+        if machine.place is None:
+            return
+        try:
+            machine.place.take(machine.call)
+        except TurnTimeout as late:
+            _overdue(machine, late)
+            raise
+        except BaseException:
+            self._cancelled(machine)
+            raise
+
+    async def take_turn_async(self, machine: RetryMachine) -> None:
+        """The async twin of `take_turn`."""
+        if machine.place is None:
+            return
+        try:
+            await machine.place.take_async(machine.call)
+        except TurnTimeout as late:
+            _overdue(machine, late)
+            raise
+        except BaseException:
+            self._cancelled(machine)
+            raise
+
+    def landed(
+        self,
+        machine: RetryMachine,
+        outcome: Outcome | None,
+        *,
+        remaining: float | None = None,
+        resets: float | None = None,
+    ) -> None:
+        """Let the quota learn from an attempt; None: it was answered.
+
+        `remaining`: how many calls are left, by a header; `resets`: in how many seconds there will be more.
+        """
+        if machine.place is not None:
+            asked = None if outcome is None else machine.asked(outcome)
+            machine.place.tell(outcome, asked=asked, remaining=remaining, resets=resets)
 
     def retried(self, machine: RetryMachine, outcome: Outcome, *, sleep: Callable[[float], None] | None = None) -> bool:
         """Decide after a failed attempt, and wait. True: the call goes out again now. False: `machine.ended` says why not.
@@ -146,11 +198,14 @@ class Engine:
 
     def end(self, machine: RetryMachine) -> None:
         """Tell, once, that the call is over; the adapter says so when the SDK hands the result to the caller."""
+        if machine.place is not None:
+            machine.place.leave()
         if machine.told:  # already cancelled by an exception that the SDK reports as well
             return
         machine.told = True
         stop = machine.ended or ANSWERED
-        self.tell(CallEnded(machine.call, machine.attempts, machine.outcome, stop, machine.waited))
+        queued = 0.0 if machine.place is None else machine.place.waited
+        self.tell(CallEnded(machine.call, machine.attempts, machine.outcome, stop, machine.waited, queued))
 
     def tell(self, event: Event) -> None:
         """Tell every listener; one that raises is logged once and never breaks a call."""
@@ -191,3 +246,8 @@ class Engine:
 
 def _heard(machine: RetryMachine, reply: Reply) -> Decision:
     return machine.fall_back() if isinstance(reply, Unusable) else machine.answer(reply)
+
+
+def _overdue(machine: RetryMachine, late: TurnTimeout) -> None:
+    outcome = Outcome(kind=Kind.NOT_SENT, code=type(late).__name__, wall=current_clock().wall())
+    machine.abandon(outcome, Stop(StopReason.QUEUE_TIMEOUT, late.retry_after))

@@ -8,6 +8,7 @@ from threading import Lock
 from typing import Final
 
 from cloudretry.runtime.clock import use_clock
+from cloudretry.runtime.pacing import PACING
 
 __all__ = ["VirtualClock", "virtual_clock"]
 
@@ -67,8 +68,13 @@ class VirtualClock:
 def virtual_clock(*, wall: float = _NEW_YEAR_2026) -> Iterator[VirtualClock]:
     """Put a virtual clock in the place of this process's clock; every wait of cloudretry, sync or async, is taken by it.
 
-    It holds for all threads. The SDKs' own waits (waiters, pollers) and other people's `time.sleep` stay real.
+    It holds for all threads. The SDKs' own waits (waiters, pollers) and other people's `time.sleep` stay real. What was learned
+    of the provider's limits is forgotten before and after.
     """
     clock = VirtualClock(wall=wall)
-    with use_clock(clock):
-        yield clock
+    PACING.forget()
+    try:
+        with use_clock(clock):
+            yield clock
+    finally:
+        PACING.forget()

@@ -14,6 +14,12 @@ from cloudretry import attach
 from cloudretry.testing import virtual_clock
 
 
+@pytest.fixture(autouse=True)
+def unpaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Most tests are about retries, whose waits they count; those of pacing say so."""
+    monkeypatch.setenv("CLOUDRETRY__AWS__PACING__MODE", "off")
+
+
 @pytest.fixture
 def clock() -> Iterator[Any]:
     with virtual_clock() as clock:

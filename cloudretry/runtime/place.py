@@ -1,0 +1,98 @@
+"""One call's place at its quota, over all its attempts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from cloudretry.core.outcome import Kind, Outcome, Phase
+from cloudretry.runtime.clock import current_clock
+from cloudretry.runtime.pacing import PACING
+
+if TYPE_CHECKING:
+    from cloudretry.core.call import Call
+    from cloudretry.core.pacing_settings import PacingSettings
+    from cloudretry.runtime.turns import Turn, Turns
+
+__all__ = ["Place"]
+
+_LOCKS: Final = frozenset(
+    {
+        "PriorRequestNotComplete",  # Route 53
+        "ReplicatedWriteConflictException",
+        "RetryableErrorDueToAnotherOperation",  # Azure's network provider
+        "TransactionInProgressException",
+    }
+)
+"""Codes that count as throttles and are none: somebody else's change is under way, and the rate has nothing to do with it."""
+
+
+class Place:
+    """Not shared between threads.
+
+    Args:
+        settings: of the provider's pacing.
+
+    Attributes:
+        principal: who calls, where no account is known; never a secret.
+        unfiltered: an EC2 request with neither filters nor a page size, which is metered apart.
+        turn: of the attempt that is under way.
+        waited: seconds spent on waiting for turns.
+    """
+
+    __slots__ = ("_again", "_settings", "principal", "turn", "unfiltered", "waited")
+
+    def __init__(self, settings: PacingSettings) -> None:
+        self._settings = settings
+        self.principal: str | None = None
+        self.unfiltered = False
+        self._again = False  # a call that was throttled has waited once already, and enters at the front
+        self.turn: Turn | None = None
+        self.waited = 0.0
+
+    def take(self, call: Call) -> None:
+        """Wait for a turn. Raises TurnTimeout; nothing is left behind then, nor after Ctrl-C."""
+        turns, began = self._turns(call), current_clock().monotonic()
+        try:
+            self.turn = turns.take(not_before=began if self._again else None, patience=self._patience())
+        finally:
+            self._waited(began)
+
+    async def take_async(self, call: Call) -> None:
+        """The async twin, for any asyncio loop."""
+        turns, began = self._turns(call), current_clock().monotonic()
+        try:
+            self.turn = await turns.take_async(not_before=began if self._again else None, patience=self._patience())
+        finally:
+            self._waited(began)
+
+    def tell(self, outcome: Outcome | None, *, asked: float | None, remaining: float | None, resets: float | None) -> None:
+        """What the attempt came to. `asked`: seconds for which its answer asked for silence; the rest is what headers told."""
+        turn = self.turn
+        if turn is None:
+            return
+        if outcome is None or _is_an_answer(outcome):
+            turn.accepted(remaining=remaining, resets_after=resets)
+        elif outcome.kind is Kind.THROTTLED and outcome.code not in _LOCKS:
+            self._again = True
+            turn.throttled(asked or 0.0)
+
+    def leave(self) -> None:
+        """The call is over; a turn that was not used is somebody else's."""
+        if self.turn is not None:
+            self.turn.give_back()
+            self.turn = None
+
+    def _turns(self, call: Call) -> Turns:
+        self.leave()
+        return PACING.turns(call, self._settings, principal=self.principal, unfiltered=self.unfiltered)
+
+    def _patience(self) -> float:
+        return max(0.0, self._settings.queue_timeout - self.waited)
+
+    def _waited(self, began: float) -> None:
+        self.waited += current_clock().monotonic() - began
+
+
+def _is_an_answer(outcome: Outcome) -> bool:
+    """Whether the provider itself took the call and answered, however badly; a proxy's page is none, and a throttle neither."""
+    return outcome.kind is not Kind.THROTTLED and outcome.status is not None and outcome.phase is Phase.DONE

@@ -1,0 +1,206 @@
+"""What is learned of a provider's token bucket, played against one in virtual time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+
+import pytest
+
+from cloudretry.core.pacer import Pacer, Ticket
+from cloudretry.core.rate import Learning, Limit, ProviderRate
+
+LATENCY = 0.05
+
+
+@dataclass
+class Bucket:
+    rate: float = 20.0
+    burst: float = 100.0
+    level: float = field(init=False)
+    at: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.level = self.burst
+
+    def take(self, now: float) -> bool:
+        self.level = min(self.burst, self.level + (now - self.at) * self.rate)
+        self.at = now
+        if self.level < 1.0:
+            return False
+        self.level -= 1.0
+        return True
+
+
+@dataclass
+class Run:
+    """As many calls as fit, for so many seconds."""
+
+    pacer: Pacer[Ticket]
+    bucket: Bucket = field(default_factory=Bucket)
+    workers: int = 32
+    headers: bool = False
+    shows: float | None = None
+    retry_after: float = 0.0
+    accepted: int = 0
+    throttled: int = 0
+    now: float = 0.0
+    most_in_flight: int = 0
+
+    def told(self, level: float) -> float | None:
+        return (self.shows or int(level)) if self.headers else None
+
+    def until(self, end: float) -> Run:
+        answers: list[tuple[float, int, Ticket, float, bool, float]] = []
+        for _ in range(self.workers - self.pacer.waiting):
+            self.pacer.enqueue(Ticket())
+        number = 0
+        while self.now < end:
+            while (ticket := self.pacer.grant(self.now)) is not None:
+                self.pacer.send(ticket, self.now)
+                taken = self.bucket.take(self.now)
+                number += 1
+                heappush(answers, (self.now + LATENCY, number, ticket, self.now, taken, self.bucket.level))
+            self.most_in_flight = max(self.most_in_flight, self.pacer.in_flight)
+            if not answers or self.pacer.wake < answers[0][0]:
+                self.now = max(self.now, self.pacer.wake)
+                continue
+            self.now, _, ticket, left, taken, level = heappop(answers)
+            self.pacer.land(ticket)
+            if taken:
+                self.accepted += 1
+                self.pacer.accepted(self.now, left, remaining=self.told(level))
+                self.pacer.enqueue(Ticket())
+            else:
+                self.throttled += 1
+                self.pacer.throttled(self.now, left, self.retry_after)
+                self.pacer.enqueue(Ticket(), self.now + 0.5)
+        for *_, ticket, _left, _taken, _level in answers:
+            self.pacer.land(ticket)
+        return self
+
+
+def test_an_unknown_limit_is_found() -> None:
+    run = Run(Pacer(0.0)).until(30.0)
+    state = run.pacer.state(30.0)
+    assert state.limit is not None
+    assert state.limit.rate == pytest.approx(20.0, rel=0.05)
+    assert state.limit.burst == pytest.approx(100.0, rel=0.1)
+    assert run.accepted == pytest.approx(100 + 20 * 30, rel=0.02)
+    assert run.throttled < 25
+
+
+def test_nothing_is_risked_that_was_not_seen_to_work() -> None:
+    run = Run(Pacer(0.0), Bucket(burst=0.5, rate=0.0), workers=1000).until(0.04)
+    assert run.most_in_flight == 4
+
+
+def test_a_true_prior_costs_one_throttle() -> None:
+    run = Run(Pacer(0.0, prior=Limit(20.0, 100.0))).until(10.0)
+    assert run.throttled <= 3
+    assert run.accepted == pytest.approx(100 + 200, rel=0.02)
+
+
+@pytest.mark.parametrize("prior", [Limit(200.0, 1000.0), Limit(2.0, 10.0)])
+def test_a_wrong_prior_is_not_believed(prior: Limit) -> None:
+    run = Run(Pacer(0.0, prior=prior)).until(60.0)
+    assert run.pacer.rate.rate == pytest.approx(20.0, rel=0.1)
+    assert run.accepted > 0.95 * (100 + 20 * 60)
+
+
+@pytest.mark.parametrize("factor", [0.1, 0.5, 2.0, 3.0])
+def test_a_limit_that_changes_is_found_again(factor: float) -> None:
+    run = Run(Pacer(0.0)).until(20.0)
+    run.bucket.rate *= factor
+    run.until(80.0)
+    assert run.pacer.rate.rate == pytest.approx(20.0 * factor, rel=0.15)
+
+
+def test_a_bucket_that_overflowed_while_we_were_too_slow_is_measured_right() -> None:
+    run = Run(Pacer(0.0), Bucket(rate=30.0, burst=20.0)).until(6.0)
+    assert run.pacer.rate.rate == pytest.approx(30.0, rel=0.15)
+
+
+def test_a_rate_below_one_call_in_a_ramp_still_grows() -> None:
+    run = Run(Pacer(0.0, prior=Limit(0.02, 1.0)), Bucket(rate=0.5, burst=1.0), workers=4).until(300.0)
+    assert run.accepted > 75
+
+
+def test_headers_prevent_nearly_every_throttle() -> None:
+    run = Run(Pacer(0.0), Bucket(25.0, 250.0), headers=True).until(40.0)
+    assert run.throttled <= 10
+    assert run.accepted == pytest.approx(250 + 25 * 40, rel=0.02)
+
+
+def test_a_header_that_counts_something_else_is_not_believed() -> None:
+    run = Run(Pacer(0.0), headers=True, shows=10_000.0).until(60.0)
+    assert run.pacer.rate.rate == pytest.approx(20.0, rel=0.1)
+    assert run.throttled < 0.05 * run.accepted
+
+
+def test_a_reserve_is_left_to_others() -> None:
+    run = Run(Pacer(0.0, reserve=0.1)).until(20.0)
+    before = run.accepted
+    run.until(80.0)
+    assert (run.accepted - before) / (20.0 * 60.0) == pytest.approx(0.9, abs=0.03)
+    run.bucket.take(80.0)
+    assert run.bucket.level >= 50.0
+
+
+def test_with_a_reserve_a_prior_is_not_exhausted_to_verify_it() -> None:
+    run = Run(Pacer(0.0, reserve=0.1, prior=Limit(20.0, 100.0))).until(50.0)
+    assert run.throttled == 0
+
+
+def test_with_a_reserve_a_neighbours_burst_does_not_lower_the_rate() -> None:
+    run = Run(Pacer(0.0, reserve=0.1)).until(30.0)
+    rate = run.pacer.rate.rate
+    run.bucket.level = 0.0
+    run.until(60.0)
+    assert run.pacer.rate.rate == pytest.approx(rate, rel=0.05)
+
+
+def test_a_window_that_is_counted_down_is_waited_out() -> None:
+    rate = ProviderRate(0.0)
+    rate.hear(1.0, 0.9, 3.0, 0, resets_after=4.0)
+    assert rate.ready_at(1.0, 0) == 1.0
+    rate.hear(2.0, 1.9, 0.0, 0, resets_after=3.0)
+    assert rate.ready_at(2.0, 0) == 5.0
+    assert rate.ready_at(5.0, 0) == 5.0
+
+
+def test_a_late_header_changes_nothing() -> None:
+    rate = ProviderRate(0.0)
+    rate.hear(2.0, 1.9, 3.0, 0)
+    level = rate.level
+    rate.hear(2.0, 1.0, 200.0, 0)
+    assert rate.level == level
+
+
+def test_a_herd_of_throttles_counts_once() -> None:
+    rate = ProviderRate(0.0)
+    for moment in range(100):
+        rate.accept(moment / 100, moment / 100)
+    for _ in range(20):
+        rate.throttle(1.1, 1.0)
+    assert rate.learning is Learning.MEASURE
+    assert rate.rate == pytest.approx(100 / 6)
+
+
+def test_nothing_accrues_while_a_retry_after_is_served() -> None:
+    rate = ProviderRate(0.0, prior=Limit(100.0, 100.0))
+    rate.throttle(1.0, 0.9, retry_after=60.0)
+    assert rate.ready_at(60.9, 0) == 61.0
+    assert rate.ready_at(61.0, 0) == 61.0
+    rate.take(61.0)
+    assert rate.ready_at(61.0, 0) > 61.0
+
+
+def test_an_opening_starts_over_after_a_rest() -> None:
+    rate = ProviderRate(0.0)
+    for _ in range(100):
+        rate.take(0.5)
+        rate.accept(1.0, 0.9)
+    assert rate.ready_at(1.0, 13) == 1.0
+    assert rate.ready_at(60.0, 0) == 60.0
+    assert rate.ready_at(60.0, 4) > 60.0
