@@ -24,13 +24,13 @@ _SPELLINGS: Final = {"resourcegroups": "resourceGroups"}
 """Types that the SDK itself spells in two ways; Azure takes both."""
 
 
-def call_of(method: str, url: str) -> Call:
-    """The Call of one request. `account` is the subscription; `region` is known where the path has `locations/…`."""
-    return _call_of(method, url.partition("?")[0])
+def call_of(method: str, url: str, account: str | None = None) -> Call:
+    """The Call of one request. Its account is the path's subscription, else `account`; region: where it has `locations/…`."""
+    return _call_of(method, url.partition("?")[0], account)
 
 
 @lru_cache(maxsize=4096)  # pages and polls differ in their queries alone
-def _call_of(method: str, address: str) -> Call:
+def _call_of(method: str, address: str, account: str | None) -> Call:
     host, path = _parted(address)
     segments = [segment for segment in path.split("/") if segment]
     if segments and segments[0].lower() in _ROOTS:
@@ -43,7 +43,7 @@ def _call_of(method: str, address: str) -> Call:
         service=service,
         operation=operation,
         region=_after("locations", types),
-        account=_after("subscriptions", segments[:2]),
+        account=_after("subscriptions", segments[:2]) or account,
         host=host,
         replayable=azure_replayable(service, operation, method=method),
     )

@@ -11,7 +11,8 @@ def causes_of(error: BaseException) -> Iterator[BaseException]:
     """The error itself, then whatever it came from.
 
     azure-core keeps the cause in `inner_exception`, urllib3 in `reason` or among the arguments. `__context__` is not
-    followed: it also names what the program was handling when it made the call.
+    followed: it also names what the program was handling when it made the call. urllib3's NewConnectionError alone, which
+    older versions raise while they handle the socket's own error, can have no other.
     """
     seen: list[BaseException] = []
     waiting: list[object] = [error]
@@ -23,6 +24,7 @@ def causes_of(error: BaseException) -> Iterator[BaseException]:
         yield current
         waiting += [
             current.__cause__,
+            current.__context__ if type(current).__name__ == "NewConnectionError" else None,
             getattr(current, "inner_exception", None),
             getattr(current, "reason", None),
             *current.args,

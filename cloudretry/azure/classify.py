@@ -11,10 +11,13 @@ from azure.core import exceptions as sdk
 from cloudretry.azure.bodies import read_error
 from cloudretry.azure.causes import causes_of
 from cloudretry.azure.codes import kind_of, telling
+from cloudretry.azure.readable import undecodable, unreadable
 from cloudretry.core.builtin import PRESETS
+from cloudretry.core.decision import StopReason
 from cloudretry.core.headers import Headers, asked_delay
 from cloudretry.core.outcome import Kind, Outcome, Phase
 from cloudretry.runtime.clock import current_clock
+from cloudretry.runtime.reach import is_unreachable
 
 __all__ = ["is_error", "outcome_of_error", "outcome_of_response"]
 
@@ -28,10 +31,15 @@ def is_error(http: Any) -> bool:
     return bool(http.status_code >= _ERROR_STATUS)
 
 
-def outcome_of_response(http: Any) -> Outcome | None:
-    """What an attempt with a response came to; None: the provider answered. A streamed error must have been read."""
+def outcome_of_response(http: Any, *, streamed: bool = True) -> Outcome | None:
+    """What an attempt with a response came to; None: the provider answered. A streamed error must have been read.
+
+    `streamed`: the body of an answer is left for the caller. Otherwise an answer that is none, such as a proxy's page where
+    JSON was asked for, has the SDK's own error as its `exception`.
+    """
     if not is_error(http):
-        return None
+        error = None if streamed else unreadable(http)
+        return None if error is None else outcome_of_error(error)
     headers, wall = Headers(http.headers), current_clock().wall()
     request_id = next((headers[name] for name in _REQUEST_IDS if name in headers), None)
     said = read_error(_body(http))
@@ -45,6 +53,7 @@ def outcome_of_response(http: Any) -> Outcome | None:
         message=message,
         request_id=request_id,
         headers=headers,
+        exception=None if streamed else undecodable(http),
         wall=wall,
     )
 
@@ -79,7 +88,7 @@ _BY_CAUSE: Final[tuple[tuple[frozenset[str], tuple[Kind, Phase]], ...]] = (
 _REFUSED_BY_US: Final = re.compile("not permitted for non-TLS protected")
 _TUNNEL: Final = re.compile(r"Tunnel connection failed: (\d{3})")
 _BY_CLASS: Final[tuple[tuple[type[Exception], tuple[Kind, Phase]], ...]] = (
-    (sdk.IncompleteReadError, (Kind.TRANSIENT, Phase.BODY)),
+    (sdk.DecodeError, (Kind.TRANSIENT, Phase.BODY)),  # IncompleteReadError is one
     (sdk.ServiceResponseTimeoutError, (Kind.TRANSIENT, Phase.WAIT)),
     (sdk.ServiceResponseError, (Kind.TRANSIENT, Phase.SEND)),
     (sdk.ServiceRequestError, (Kind.TRANSIENT, Phase.SEND)),
@@ -94,7 +103,9 @@ def outcome_of_error(error: BaseException) -> Outcome:
     aiohttp), so what is not surely "nothing written" counts as perhaps seen by the server.
     """
     kind, phase = _how_far(error)
-    return Outcome(kind=kind, phase=phase, code=type(error).__name__, exception=error, wall=current_clock().wall())
+    stop = StopReason.UNREACHABLE if is_unreachable(error) else None
+    wall = current_clock().wall()
+    return Outcome(kind=kind, phase=phase, code=type(error).__name__, exception=error, stop=stop, wall=wall)
 
 
 def _how_far(error: BaseException) -> tuple[Kind, Phase]:

@@ -2,55 +2,78 @@
 
 They are its subclasses, because mgmt clients look for one, and send by a loop of their own. What lies above and below in the
 pipeline stays as it is: redirects, provider registration, authentication with its challenges. An instance serves one client.
+The loops are mixins, so that a policy that exists can be given one (attach.py).
 """
 
 from __future__ import annotations
 
-import copy
 import logging
-from typing import TYPE_CHECKING, Any, Final
+import zlib
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from azure.core.pipeline.policies import AsyncHTTPPolicy, AsyncRetryPolicy, HTTPPolicy, RetryPolicy
+from azure.core.exceptions import DecodeError
+from azure.core.pipeline.policies import AsyncRetryPolicy, RetryPolicy
 
-from cloudretry.azure.run import Run, Watched, begin, own_sleep, read_streamed, read_streamed_async
+from cloudretry import errors
+from cloudretry.azure.pickling import make_errors_picklable
+from cloudretry.azure.readable import CAN_T_DECODE
+from cloudretry.azure.run import Run, begin, own_sleep, read_streamed, read_streamed_async
+from cloudretry.azure.watch import AsyncWatch, Watch, Watched
 from cloudretry.core.builtin import BUILTIN
+from cloudretry.runtime.current import CURRENT, Current
 from cloudretry.runtime.engine import Engine
 
 if TYPE_CHECKING:
     from azure.core.pipeline import PipelineRequest, PipelineResponse
 
     from cloudretry.core.machine import RetryMachine
+    from cloudretry.runtime.engine import Bounds
 
-__all__ = ["AsyncCloudRetryPolicy", "CloudRetryPolicy"]
+__all__ = ["AsyncCloudRetryPolicy", "AsyncSends", "CloudRetryPolicy", "Ours", "Sends", "report_explicit"]
 
 logger = logging.getLogger("cloudretry")
 
 
-class CloudRetryPolicy(RetryPolicy[Any, Any]):
-    """Retries as configured.
+class Ours:
+    """What a policy of ours has beside the SDK's.
 
-    Args:
-        engine: settings and listeners; None for the built-in entry.
-        kwargs: the options of azure-core's RetryPolicy. `retry_total=0` means a single attempt and `timeout` bounds a call;
-            the others hold where the SDK decides: in observe mode and under the preset azure-core.
+    Attributes:
+        engine: settings and listeners; another may be put in its place at any time, for calls that begin later.
+        bounds: narrows the settings, for clients that fetch credentials.
+        account: for overrides and reports, where the URL does not tell it.
+        decides: False where the superclass goes on deciding, and its attempts are only recorded.
+        run: what keeps the SDK's books of a call.
     """
 
-    def __init__(self, *, engine: Engine | None = None, **kwargs: Any) -> None:
-        _report_explicit(kwargs)
-        super().__init__(**kwargs)
-        self.engine = engine or Engine(BUILTIN)
+    engine: Engine
+    bounds: Bounds | None = None
+    account: str | None = None
+    decides: ClassVar[bool] = True
+    run: ClassVar[type[Run]] = Run
+    next: Any
+
+    def _only_watches(self, engine: Engine, machine: RetryMachine) -> bool:
+        return not self.decides or engine.settings.providers["azure"].mode == "observe" or machine.settings.strategy == "sdk"
+
+
+class Sends(Ours):
+    """Mixin: the loop of a sync policy."""
 
     def send(self, request: PipelineRequest[Any]) -> PipelineResponse[Any, Any]:
         """Send, and send again as long as it is worth it. Raises and returns what the last attempt came to."""
         engine = self.engine
-        machine = begin(engine, request)
-        if _the_sdk_decides(engine, machine):
-            return self._watched(request, Watched(engine, machine))
-        run = Run(self, engine, machine, request)
+        machine = begin(engine, request, self.bounds, self.account)
+        if self._only_watches(engine, machine):
+            return self._watched(request, Watched(engine, machine, request.context))
+        run = self.run(self, engine, machine, request)
         while True:
             try:
-                response = self.next.send(run.prepared())
-                read_streamed(response.http_response, request.context.options)
+                engine.take_turn(machine)
+            except errors.TurnTimeout as late:
+                raise run.overdue(late) from None
+            token = CURRENT.set(Current(engine, machine))
+            try:
+                response = self._attempt(run, request)
             except Exception as error:
                 if engine.retried(machine, run.failure_by(error), sleep=own_sleep(request.context.transport)):
                     continue
@@ -59,17 +82,27 @@ class CloudRetryPolicy(RetryPolicy[Any, Any]):
             except BaseException:
                 run.cancel()
                 raise
+            finally:
+                CURRENT.reset(token)
             failure = run.failure_in(response)
             if failure is None or not engine.retried(machine, failure, sleep=own_sleep(request.context.transport)):
-                run.end(response)
-                return response
+                return run.ended_by(response, failure)
+
+    def _attempt(self, run: Run, request: PipelineRequest[Any]) -> PipelineResponse[Any, Any]:
+        try:
+            response: PipelineResponse[Any, Any] = self.next.send(run.prepared())
+        except zlib.error as error:
+            raise DecodeError(CAN_T_DECODE, error=error) from error
+        read_streamed(response.http_response, request.context.options)
+        return response
 
     def _watched(self, request: PipelineRequest[Any], watched: Watched) -> PipelineResponse[Any, Any]:
-        """Let the superclass send, through a twin whose next policy tells us of each attempt."""
-        twin = copy.copy(self)
-        twin.next = _Watch(self.next, watched)
+        """Let the superclass send."""
+        following = self.next
+        if not isinstance(following, Watch):
+            self.next = Watch(following)
         try:
-            response = super(CloudRetryPolicy, twin).send(request)
+            response: PipelineResponse[Any, Any] = super().send(request)  # type: ignore[misc]  # of the class that this is mixed into
         except Exception as error:
             watched.end(error)
             raise
@@ -80,25 +113,24 @@ class CloudRetryPolicy(RetryPolicy[Any, Any]):
         return response
 
 
-class AsyncCloudRetryPolicy(AsyncRetryPolicy[Any, Any]):
-    """The same for async pipelines. Cancelling a task ends its wait at once."""
-
-    def __init__(self, *, engine: Engine | None = None, **kwargs: Any) -> None:
-        _report_explicit(kwargs)
-        super().__init__(**kwargs)
-        self.engine = engine or Engine(BUILTIN)
+class AsyncSends(Ours):
+    """Mixin: the same for async policies. Cancelling a task ends its wait at once."""
 
     async def send(self, request: PipelineRequest[Any]) -> PipelineResponse[Any, Any]:
         """Send, and send again as long as it is worth it. Raises and returns what the last attempt came to."""
         engine = self.engine
-        machine = begin(engine, request)
-        if _the_sdk_decides(engine, machine):
-            return await self._watched(request, Watched(engine, machine))
-        run = Run(self, engine, machine, request)
+        machine = begin(engine, request, self.bounds, self.account)
+        if self._only_watches(engine, machine):
+            return await self._watched(request, Watched(engine, machine, request.context))
+        run = self.run(self, engine, machine, request)
         while True:
             try:
-                response = await self.next.send(run.prepared())
-                await read_streamed_async(response.http_response, request.context.options)
+                await engine.take_turn_async(machine)
+            except errors.TurnTimeout as late:
+                raise run.overdue(late) from None
+            token = CURRENT.set(Current(engine, machine))
+            try:
+                response = await self._attempt(run, request)
             except Exception as error:
                 if await engine.retried_async(machine, run.failure_by(error), sleep=own_sleep(request.context.transport)):
                     continue
@@ -107,16 +139,26 @@ class AsyncCloudRetryPolicy(AsyncRetryPolicy[Any, Any]):
             except BaseException:
                 run.cancel()
                 raise
+            finally:
+                CURRENT.reset(token)
             failure = run.failure_in(response)
             if failure is None or not await engine.retried_async(machine, failure, sleep=own_sleep(request.context.transport)):
-                run.end(response)
-                return response
+                return run.ended_by(response, failure)
+
+    async def _attempt(self, run: Run, request: PipelineRequest[Any]) -> PipelineResponse[Any, Any]:
+        try:
+            response: PipelineResponse[Any, Any] = await self.next.send(run.prepared())
+        except zlib.error as error:  # aiohttp lets it pass
+            raise DecodeError(CAN_T_DECODE, error=error) from error
+        await read_streamed_async(response.http_response, request.context.options)
+        return response
 
     async def _watched(self, request: PipelineRequest[Any], watched: Watched) -> PipelineResponse[Any, Any]:
-        twin = copy.copy(self)
-        twin.next = _AsyncWatch(self.next, watched)
+        following = self.next
+        if not isinstance(following, AsyncWatch):
+            self.next = AsyncWatch(following)
         try:
-            response = await super(AsyncCloudRetryPolicy, twin).send(request)
+            response: PipelineResponse[Any, Any] = await super().send(request)  # type: ignore[misc]  # as above
         except Exception as error:
             watched.end(error)
             raise
@@ -127,45 +169,41 @@ class AsyncCloudRetryPolicy(AsyncRetryPolicy[Any, Any]):
         return response
 
 
-class _Watch(HTTPPolicy[Any, Any]):
-    def __init__(self, following: HTTPPolicy[Any, Any], watched: Watched) -> None:
-        self.next = following
-        self._watched = watched
+class CloudRetryPolicy(Sends, RetryPolicy[Any, Any]):
+    """Retries as configured.
 
-    def send(self, request: PipelineRequest[Any]) -> PipelineResponse[Any, Any]:
-        try:
-            response = self.next.send(request)
-        except Exception as error:
-            self._watched.attempt(error)
-            raise
-        self._watched.attempt(response)
-        return response
+    Args:
+        engine: settings and listeners; None for the built-in entry.
+        bounds: narrows the settings, for clients that fetch credentials.
+        kwargs: the options of azure-core's RetryPolicy. `retry_total=0` means a single attempt and `timeout` bounds a call;
+            the others hold where the SDK decides: in observe mode and under the preset azure-core.
+    """
 
-
-class _AsyncWatch(AsyncHTTPPolicy[Any, Any]):
-    def __init__(self, following: AsyncHTTPPolicy[Any, Any], watched: Watched) -> None:
-        self.next = following
-        self._watched = watched
-
-    async def send(self, request: PipelineRequest[Any]) -> PipelineResponse[Any, Any]:
-        try:
-            response = await self.next.send(request)
-        except Exception as error:
-            self._watched.attempt(error)
-            raise
-        self._watched.attempt(response)
-        return response
+    def __init__(self, *, engine: Engine | None = None, bounds: Bounds | None = None, **kwargs: Any) -> None:
+        report_explicit(kwargs.get("retry_total", 0))
+        super().__init__(**kwargs)
+        self.engine = engine or Engine(BUILTIN)
+        self.bounds = bounds
 
 
-def _the_sdk_decides(engine: Engine, machine: RetryMachine) -> bool:
-    return engine.settings.providers["azure"].mode == "observe" or machine.settings.strategy == "sdk"
+class AsyncCloudRetryPolicy(AsyncSends, AsyncRetryPolicy[Any, Any]):
+    """The same for async pipelines."""
+
+    def __init__(self, *, engine: Engine | None = None, bounds: Bounds | None = None, **kwargs: Any) -> None:
+        report_explicit(kwargs.get("retry_total", 0))
+        super().__init__(**kwargs)
+        self.engine = engine or Engine(BUILTIN)
+        self.bounds = bounds
 
 
 _reported: Final[set[object]] = set()
 
 
-def _report_explicit(kwargs: dict[str, Any]) -> None:
-    total = kwargs.get("retry_total", 0)
+def report_explicit(total: Any) -> None:
+    """Say, once for each, that a number of retries that somebody set for the SDK does not hold. 0 does."""
     if total and total not in _reported:
         _reported.add(total)
         logger.warning("the SDK's setting of %s retries is not used: cloudretry's own max_retries holds", total)
+
+
+make_errors_picklable()

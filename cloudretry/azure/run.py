@@ -4,25 +4,28 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from cloudretry.azure.calls import call_of
-from cloudretry.azure.carry import put_on
+from cloudretry.azure.carry import carried, put_on
 from cloudretry.azure.classify import is_error, outcome_of_error, outcome_of_response
+from cloudretry.azure.errors import TurnTimeout
+from cloudretry.azure.reach import note_missed, refuse_unreachable, shorten_connect_timeout
+from cloudretry.azure.remaining import remaining_of
+from cloudretry.azure.sender import put_before_transport
 from cloudretry.core.decision import StopReason
 from cloudretry.runtime.clock import current_clock
+from cloudretry.runtime.reach import REACH, host_of
 
 if TYPE_CHECKING:
     from azure.core.pipeline import PipelineRequest, PipelineResponse
-    from azure.core.pipeline.policies import AsyncRetryPolicy, RetryPolicy
 
+    from cloudretry import errors
     from cloudretry.core.machine import RetryMachine
     from cloudretry.core.outcome import Outcome
-    from cloudretry.runtime.engine import Engine
+    from cloudretry.runtime.engine import Bounds, Engine
 
-    Policy: TypeAlias = RetryPolicy[Any, Any] | AsyncRetryPolicy[Any, Any]
-
-__all__ = ["Run", "Watched", "begin", "own_sleep", "read_streamed", "read_streamed_async"]
+__all__ = ["Run", "begin", "end_call", "own_sleep", "read_streamed", "read_streamed_async"]
 
 _CAPS: Final = "cloudretry"  # in the context: a redirected request passes a second time, and its options are gone by then
 _UNREACHED: Final = dict.fromkeys(("total", "connect", "read", "status"), 1_000_000_000)
@@ -30,9 +33,9 @@ _UNREACHED: Final = dict.fromkeys(("total", "connect", "read", "status"), 1_000_
 _FOR_EVER: Final = 604_800  # azure-core's default `timeout`, a week
 
 
-def begin(engine: Engine, request: PipelineRequest[Any]) -> RetryMachine:
-    """Start a call."""
-    return engine.begin(call_of(request.http_request.method, request.http_request.url))
+def begin(engine: Engine, request: PipelineRequest[Any], bounds: Bounds | None, account: str | None) -> RetryMachine:
+    """Start a call. `account`: the one to name where the URL does not."""
+    return engine.begin(call_of(request.http_request.method, request.http_request.url, account), bounds)
 
 
 _PLAIN_SLEEPS: Final = frozenset(
@@ -47,8 +50,8 @@ def own_sleep(transport: Any) -> Any:
 
 
 def _is_unread(http: Any, options: dict[str, Any]) -> bool:
-    """An empty body is left alone: with aiohttp, it could not be read a second time by the caller."""
-    return bool(options.get("stream")) and is_error(http) and http.headers.get("Content-Length") != "0"
+    """An error that was asked for as a stream."""
+    return bool(options.get("stream")) and is_error(http)
 
 
 def read_streamed(http: Any, options: dict[str, Any]) -> None:
@@ -60,68 +63,132 @@ def read_streamed(http: Any, options: dict[str, Any]) -> None:
 
 async def read_streamed_async(http: Any, options: dict[str, Any]) -> None:
     """The async twin."""
-    if _is_unread(http, options):
-        with suppress(Exception):  # cut short: then the status alone tells
-            await (http.read if hasattr(http, "read") else http.load_body)()
+    if not _is_unread(http, options):
+        return
+    with suppress(Exception):  # as above
+        if not hasattr(http, "read"):
+            await http.load_body()
+        elif not await http.read():
+            http.read = _nothing  # with aiohttp, an empty body can't be read a second time, as the caller will
+
+
+async def _nothing() -> bytes:
+    return b""
 
 
 class Run:
     """A call that we decide about. The superclass notes each failure in the SDK's own history and rewinds the body."""
 
-    __slots__ = ("_engine", "_policy", "_read_once", "_request", "_retry", "_timeout", "machine")
-
-    def __init__(self, policy: Policy, engine: Engine, machine: RetryMachine, request: PipelineRequest[Any]) -> None:
+    def __init__(self, policy: Any, engine: Engine, machine: RetryMachine, request: PipelineRequest[Any]) -> None:
         """Take the SDK's retry options out of the request's, where the transport would choke on them."""
+        self.policy, self.engine, self.machine, self.request = policy, engine, machine, request
         context = request.context
         total = context.options.get("retry_total", None if policy.total_retries else 0)
-        self._retry = policy.configure_retries(context.options)
-        total, timeout = context.setdefault(_CAPS, (total, self._retry["timeout"]))
-        self._retry.update(_UNREACHED)
+        self.books = self.open_books()
+        total, timeout = context.setdefault(_CAPS, (total, self.books.get("timeout")))
+        self.books.update(_UNREACHED)
         self._timeout: Any = None if timeout == _FOR_EVER else timeout
         has_body = _has_body(request.http_request)
-        self._read_once = has_body and _is_read_once(request.http_request.body)
-        if has_body and not self._read_once:
-            policy._configure_positions(request, self._retry)  # noqa: SLF001 - the superclass's, which undoes it in increment()
+        self.read_once = has_body and _is_read_once(request.http_request.body)
+        if has_body and not self.read_once:
+            self.remember_positions()
         if isinstance(total, int):
             machine.settings = replace(machine.settings, max_retries=min(machine.settings.max_retries, max(0, total)))
-        self._policy, self._engine, self._request = policy, engine, request
-        self.machine = machine
+        shorten_connect_timeout(context)
+        put_before_transport(policy)
+        if own_sleep(context.transport) is not None:  # not asyncio's loop, or a test's
+            machine.place = None
+        self._host = ""
+
+    def open_books(self) -> dict[str, Any]:
+        """The superclass's counters and options for this call."""
+        books: dict[str, Any] = self.policy.configure_retries(self.request.context.options)
+        return books
+
+    def remember_positions(self) -> None:
+        """Where the body begins; `count` goes back there."""
+        self.policy._configure_positions(self.request, self.books)  # noqa: SLF001 - the superclass's, undone in its increment()
 
     def prepared(self) -> PipelineRequest[Any]:
-        """The request, ready for an attempt. Raises the SDK's own timeout error where `timeout` has no second left."""
+        """The request, ready for an attempt. Raises the SDK's own errors where no time is left, or nobody would answer."""
+        context = self.request.context
         if self._timeout is not None:
-            self._policy._configure_timeout(self._request, self._left(), is_response_error=True)  # noqa: SLF001 - as above
-        self._request.context["retry_count"] = self.machine.retry_number - 1
-        return self._request
+            self.policy._configure_timeout(self.request, self._left(), is_response_error=True)  # noqa: SLF001 - as above
+        context["retry_count"] = self.machine.retry_number - 1
+        url = self.request.http_request.url
+        self._host = host_of(url).lower()
+        if self.machine.settings.pool is None:  # its members are other ways, whose states it keeps
+            refuse_unreachable(self._host, url, context)
+        return self.request
 
     def failure_by(self, error: Exception) -> Outcome:
         """What an attempt without a response came to."""
-        self._note(self._request, error)
-        return outcome_of_error(error)
+        if self.machine.settings.pool is None:
+            note_missed(error, self._host, self.request.http_request.url, self.request.context)
+        self._note(self.request, error)
+        outcome = outcome_of_error(error)
+        if carried(error) is not None:  # a call beneath, for a token, was retried already
+            outcome = replace(outcome, stop=StopReason.NOT_RETRYABLE)
+        if self.machine.journey is not None:
+            outcome = self.machine.journey.seen(outcome)
+        self.engine.landed(self.machine, outcome)
+        return outcome
 
     def failure_in(self, response: PipelineResponse[Any, Any]) -> Outcome | None:
         """What an attempt with a response came to; None: the provider answered."""
-        outcome = outcome_of_response(response.http_response)
+        REACH.reached(self._host)
+        outcome = self.judged(response)
+        if self.machine.journey is not None:
+            outcome = self.machine.journey.seen(outcome)
+        if self.machine.place is not None:
+            remaining, resets = remaining_of(self.request.http_request.method, response.http_response.headers)
+            self.engine.landed(self.machine, outcome, remaining=remaining, resets=resets)
         if outcome is None:
             self.machine.answered()
         else:
             self._note(response, None)
         return outcome
 
+    def judged(self, response: PipelineResponse[Any, Any]) -> Outcome | None:
+        """The outcome of a response."""
+        return outcome_of_response(response.http_response, streamed=bool(response.context.options.get("stream")))
+
+    def ended_by(self, response: PipelineResponse[Any, Any], failure: Outcome | None) -> PipelineResponse[Any, Any]:
+        """Give the caller this; or raise what the SDK has for an answer that would pass as data and is none."""
+        if failure is not None and isinstance(failure.exception, Exception):
+            self.end(failure.exception)
+            raise failure.exception
+        self.end(response)
+        return response
+
+    def overdue(self, late: errors.TurnTimeout) -> Exception:
+        """The SDK's error for a call whose turn would come too late."""
+        error = TurnTimeout(str(late))
+        self.end(error)
+        return error
+
     def end(self, answer: PipelineResponse[Any, Any] | Exception) -> None:
         """The caller gets this, and with it, if it is no answer, what happened."""
         if not isinstance(answer, Exception):
-            self._policy.update_context(answer.context, self._retry)
-        _end(self._engine, self.machine, answer)
+            self.close_books(answer)
+        end_call(self.engine, self.machine, answer)
+
+    def close_books(self, response: PipelineResponse[Any, Any]) -> None:
+        """Leave in the response what the SDK leaves there."""
+        self.policy.update_context(response.context, self.books)
 
     def cancel(self) -> None:
         """Somebody ended the call in the middle of an attempt."""
-        _cancel(self._engine, self.machine)
+        self.machine.interrupt()
+        self.engine.end(self.machine)
+
+    def count(self, pipeline: Any, error: Exception | None) -> bool:
+        """Let the superclass count a failure. Whether it could prepare the request for being sent again."""
+        sendable: bool = self.policy.increment(self.books, response=pipeline, error=error)
+        return sendable and not (self.request.http_request.files and self.books.get("file_positions") is None)
 
     def _note(self, pipeline: Any, error: Exception | None) -> None:
-        sendable = self._policy.increment(self._retry, response=pipeline, error=error)
-        unknown = self._request.http_request.files and self._retry.get("file_positions") is None
-        self.machine.rewindable = sendable and not self._read_once and not unknown
+        self.machine.rewindable = self.count(pipeline, error) and not self.read_once
         if self._timeout is not None:
             self._cap_waiting(self.machine.waited + self._left())
 
@@ -135,42 +202,12 @@ class Run:
         return float(self._timeout - elapsed)
 
 
-class Watched:
-    """A call that the SDK decides about, in observe mode or by the strategy `sdk`: its attempts are recorded."""
-
-    __slots__ = ("_engine", "_machine")
-
-    def __init__(self, engine: Engine, machine: RetryMachine) -> None:
-        self._engine = engine
-        self._machine = machine
-
-    def attempt(self, answer: PipelineResponse[Any, Any] | Exception) -> None:
-        """Note what an attempt came to."""
-        outcome = outcome_of_error(answer) if isinstance(answer, Exception) else outcome_of_response(answer.http_response)
-        if outcome is None:
-            self._machine.answered()
-        else:
-            self._engine.observed(self._machine, outcome)
-
-    def end(self, answer: PipelineResponse[Any, Any] | Exception) -> None:
-        """The caller gets this."""
-        if isinstance(answer, Exception) and self._machine.ended is None:  # nothing was sent
-            self.attempt(answer)
-        _end(self._engine, self._machine, answer)
-
-    def cancel(self) -> None:
-        """Somebody ended the call in the middle."""
-        _cancel(self._engine, self._machine)
-
-
-def _end(engine: Engine, machine: RetryMachine, answer: PipelineResponse[Any, Any] | Exception) -> None:
-    if machine.ended is not None and machine.ended.reason is not StopReason.ANSWERED:
-        put_on(answer if isinstance(answer, Exception) else answer.http_response, machine.history())
-    engine.end(machine)
-
-
-def _cancel(engine: Engine, machine: RetryMachine) -> None:
-    machine.cancel()
+def end_call(engine: Engine, machine: RetryMachine, answer: PipelineResponse[Any, Any] | Exception) -> None:
+    """The caller gets this, and with it, if it is no answer, what happened."""
+    given = answer if isinstance(answer, Exception) else answer.http_response
+    told = isinstance(given, Exception) and carried(given) is not None  # by a call beneath, which knows better
+    if machine.ended is not None and machine.ended.reason is not StopReason.ANSWERED and not told:
+        put_on(given, machine.history())
     engine.end(machine)
 
 

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import json
+import socketserver
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,6 +24,12 @@ pytest.importorskip("azure.core")
 
 SUBSCRIPTION = "00000000-0000-0000-0000-0000000000aa"
 GROUPS = f"/subscriptions/{SUBSCRIPTION}/resourcegroups"
+
+
+@pytest.fixture(autouse=True)
+def unpaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Most tests are about retries, whose waits they count; those of pacing say so."""
+    monkeypatch.setenv("CLOUDRETRY__AZURE__PACING__MODE", "off")
 
 
 @pytest.fixture
@@ -54,7 +65,7 @@ class _Sync:
 
         from cloudretry.azure.policy import CloudRetryPolicy
 
-        made = {name: options.pop(name) for name in ("json", "content", "files") if name in options}
+        made = {name: options.pop(name) for name in ("json", "content", "files", "headers") if name in options}
         policy = CloudRetryPolicy(engine=self.engine, **self.options)
         client: Any = PipelineClient(self.url, policies=[policy])
         with client:
@@ -74,7 +85,7 @@ class _Async(_Sync):
 
         from cloudretry.azure.policy import AsyncCloudRetryPolicy
 
-        made = {name: options.pop(name) for name in ("json", "content", "files") if name in options}
+        made = {name: options.pop(name) for name in ("json", "content", "files", "headers") if name in options}
         policy = AsyncCloudRetryPolicy(engine=self.engine, **self.options)
         client: Any = AsyncPipelineClient(self.url, policies=[policy])
         async with client:
@@ -82,6 +93,26 @@ class _Async(_Sync):
             if options.get("stream"):
                 await response.read()
             return response
+
+
+@pytest.fixture
+def say_raw() -> Iterator[Callable[[bytes], Any]]:
+    """`say_raw(bytes)` starts a server that says just this to each connection, and closes it; it has a `url`."""
+    with ExitStack() as servers:
+
+        def start(text: bytes) -> Any:
+            class Says(socketserver.StreamRequestHandler):
+                def handle(self) -> None:
+                    while self.rfile.readline().strip():
+                        pass
+                    self.wfile.write(text)
+
+            server = servers.enter_context(socketserver.ThreadingTCPServer(("127.0.0.1", 0), Says))
+            servers.callback(server.shutdown)
+            threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+            return SimpleNamespace(url=f"http://127.0.0.1:{server.server_address[1]}")
+
+        yield start
 
 
 @pytest.fixture
@@ -114,6 +145,28 @@ def answer(Answer: Any) -> Callable[..., Any]:
     )
 
 
+def resource_client(*, aio: bool = False) -> Any:
+    """The class ResourceManagementClient of either layout: since azure-mgmt-resource 26 it has a package of its own."""
+    for name in ("azure.mgmt.resource.resources", "azure.mgmt.resource"):
+        try:
+            module = importlib.import_module(f"{name}.aio" if aio else name)
+        except ImportError:
+            continue
+        if hasattr(module, "ResourceManagementClient"):
+            return module.ResourceManagementClient
+    pytest.skip("azure-mgmt-resource is not installed")
+
+
+@pytest.fixture(name="ResourceManagementClient")
+def resource_management_client() -> Any:
+    return resource_client()
+
+
+@pytest.fixture(name="AsyncResourceManagementClient")
+def async_resource_management_client() -> Any:
+    return resource_client(aio=True)
+
+
 class Token:
     """A credential whose token lasts."""
 
@@ -136,7 +189,6 @@ class AsyncToken:
 @pytest.fixture(params=["sync", "aio"])
 def manager(request: pytest.FixtureRequest, engine: Callable[..., Engine]) -> Callable[..., Any]:
     """`manager(server, azure)(call)` runs `call` on a real ResourceManagementClient, and collects pages and results."""
-    pytest.importorskip("azure.mgmt.resource.resources")
     run = _on_aio if request.param == "aio" else _on_sync
 
     def make(server: Any, azure: dict[str, Any] | None = None, **options: Any) -> Callable[..., Any]:
@@ -154,12 +206,10 @@ def _policy() -> Any:
 
 
 def _on_sync(url: str, engine: Engine, options: dict[str, Any], call: Callable[[Any], Any]) -> Any:
-    from azure.mgmt.resource.resources import ResourceManagementClient
-
     from cloudretry.azure.clients import make
 
     given = {"credential": Token(), "subscription_id": SUBSCRIPTION, "base_url": url, "authentication_policy": _policy()}
-    with make(ResourceManagementClient, engine, **{**given, **options}) as client:
+    with make(resource_client(), engine, **{**given, **options}) as client:
         result = call(client)
         if hasattr(result, "result"):
             return result.result()
@@ -167,14 +217,12 @@ def _on_sync(url: str, engine: Engine, options: dict[str, Any], call: Callable[[
 
 
 def _on_aio(url: str, engine: Engine, options: dict[str, Any], call: Callable[[Any], Any]) -> Any:
-    from azure.mgmt.resource.resources.aio import ResourceManagementClient
-
     from cloudretry.azure.clients import make
 
     given = {"credential": AsyncToken(), "subscription_id": SUBSCRIPTION, "base_url": url, "authentication_policy": _policy()}
 
     async def main() -> Any:
-        async with make(ResourceManagementClient, engine, **{**given, **options}) as client:
+        async with make(resource_client(aio=True), engine, **{**given, **options}) as client:
             result = call(client)
             if hasattr(result, "by_page"):
                 return [item async for item in result]

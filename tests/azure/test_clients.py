@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from azure.core.exceptions import DecodeError, HttpResponseError, ResourceNotFoundError
-from azure.core.pipeline.policies import RetryPolicy, SansIOHTTPPolicy
 
 from cloudretry.report import Report
 
@@ -19,15 +18,6 @@ pytestmark = pytest.mark.wire
 
 Make = Callable[..., Any]
 SUBSCRIPTION = "00000000-0000-0000-0000-0000000000aa"
-
-
-class Token:
-    """A credential whose token lasts."""
-
-    def get_token(self, *_: Any, **__: Any) -> Any:
-        from azure.core.credentials import AccessToken
-
-        return AccessToken("fake-token", 9_999_999_999)
 
 
 def groups(*names: str) -> list[dict[str, str]]:
@@ -139,44 +129,6 @@ def test_an_answer_that_the_sdk_cannot_read_ends_in_its_own_error(
         manager(server)(lambda client: client.resource_groups.get("one"))
     assert len(server.requests) == 4  # a page without Azure's request id is a proxy's
     assert history(caught.value).reason == "transient_retries"
-
-
-@pytest.mark.parametrize("give", [{"retry_policy": RetryPolicy.no_retries()}, {"policies": []}])
-def test_the_users_own_policies_stay(
-    give: dict[str, Any], serve: Make, error: Make, engine: Make, history: Make, caplog: pytest.LogCaptureFixture
-) -> None:
-    from azure.mgmt.resource.resources import ResourceManagementClient
-
-    from cloudretry.azure.clients import make
-
-    server = serve(error())
-    client = make(
-        ResourceManagementClient,
-        engine(),
-        Token(),
-        SUBSCRIPTION,
-        base_url=server.url,
-        authentication_policy=SansIOHTTPPolicy(),
-        **give,
-    )
-    with client, pytest.raises(HttpResponseError) as caught:
-        client.resource_groups.get("one")
-    assert len(server.requests) == 1
-    assert history(caught.value) is None
-    assert "keeps the SDK's retry" in caplog.text
-
-
-def test_a_storage_client_keeps_its_own_policy(engine: Make, caplog: pytest.LogCaptureFixture) -> None:
-    from cloudretry.azure.clients import make
-
-    class BlobServiceClient:
-        def __init__(self, account_url: str, credential: object = None, **kwargs: object) -> None:
-            self.given = {"account_url": account_url, "credential": credential, **kwargs}
-
-    BlobServiceClient.__module__ = "azure.storage.blob._blob_service_client"
-    client = make(BlobServiceClient, engine(), "https://x", credential="a credential", subscription_id="s")
-    assert client.given == {"account_url": "https://x", "credential": "a credential"}
-    assert "storage's data clients need their own" in caplog.text
 
 
 def test_an_unregistered_provider_is_registered_and_the_call_sent_again(

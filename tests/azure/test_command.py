@@ -27,9 +27,7 @@ def on(server: Any) -> dict[str, Any]:
     return {"base_url": server.url, "authentication_policy": SansIOHTTPPolicy()}
 
 
-def test_a_client_of_the_command(serve: Make, error: Make, answer: Make, clock: Any) -> None:
-    from azure.mgmt.resource.resources import ResourceManagementClient
-
+def test_a_client_of_the_command(serve: Make, error: Make, answer: Make, clock: Any, ResourceManagementClient: Any) -> None:
     server = serve(error(), answer({"name": "one"}), error())
     with AzureApiCommand(Token(), SUBSCRIPTION, configuration={"azure": {"max_retries": 2}}) as az:
         client = az.client(ResourceManagementClient, **on(server))
@@ -42,13 +40,11 @@ def test_a_client_of_the_command(serve: Make, error: Make, answer: Make, clock: 
     assert (az.report.total.calls, az.report.total.lost) == (2, 1)
 
 
-def test_execute_keeps_one_client_for_each_class(serve: Make, answer: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    from azure.mgmt.resource.resources import ResourceManagementClient
-
+def test_execute_keeps_one_client_for_each_class(serve: Make, answer: Make, ResourceManagementClient: Any) -> None:
     server = serve(answer({"value": [{"name": "a"}, {"name": "b"}]}))
     made = []
 
-    class OnLoopback(ResourceManagementClient):
+    class OnLoopback(ResourceManagementClient):  # type: ignore[misc]  # either layout's
         def __init__(self, credential: Any, subscription_id: str, **kwargs: Any) -> None:
             made.append(self)
             super().__init__(credential, subscription_id, **on(server), **kwargs)
@@ -59,12 +55,10 @@ def test_execute_keeps_one_client_for_each_class(serve: Make, answer: Make, monk
     assert len(made) == 1
 
 
-def test_execute_on_aio(serve: Make, error: Make, answer: Make, clock: Any) -> None:
-    from azure.mgmt.resource.resources.aio import ResourceManagementClient
-
+def test_execute_on_aio(serve: Make, error: Make, answer: Make, clock: Any, AsyncResourceManagementClient: Any) -> None:
     server = serve(error(), answer({"name": "one"}))
 
-    class OnLoopback(ResourceManagementClient):
+    class OnLoopback(AsyncResourceManagementClient):  # type: ignore[misc]  # either layout's
         def __init__(self, credential: Any, subscription_id: str, **kwargs: Any) -> None:
             super().__init__(credential, subscription_id, **on(server), **kwargs)
 

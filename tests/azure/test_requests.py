@@ -190,8 +190,17 @@ def test_the_context_tells_what_happened(engine: Make, clock: Any) -> None:
     assert [entry.http_response.status_code for entry in response.context["history"]] == [429, 503]
     assert [count for count, _ in below.seen] == [0, 1, 2]
     assert all(options.keys() <= {"connection_timeout"} for _, options in below.seen)
+    assert [options["connection_timeout"] for _, options in below.seen] == [5.0] * 3
+
+
+def test_no_connection_may_take_longer_than_what_is_left_of_a_call(engine: Make, clock: Any) -> None:
+    from cloudretry.azure.policy import CloudRetryPolicy
+
+    below = Answers(429, 200)
+    pipeline: Any = Pipeline(RequestsTransport(), policies=[CloudRetryPolicy(engine=engine()), below])
+    pipeline.run(HttpRequest("GET", "https://x.example/"), timeout=200, connection_timeout=300)
     assert below.seen[0][1]["connection_timeout"] == pytest.approx(200)
-    assert below.seen[2][1]["connection_timeout"] == pytest.approx(200 - sum(clock.sleeps))
+    assert below.seen[1][1]["connection_timeout"] == pytest.approx(200 - sum(clock.sleeps))
 
 
 def test_other_options_of_a_policy_are_reported_once(

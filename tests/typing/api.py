@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import boto3
+from azure.core import PipelineClient
+from azure.core.rest import HttpRequest, HttpResponse
 from azure.mgmt.resource.resources import ResourceManagementClient
+from azure.mgmt.resource.resources.aio import ResourceManagementClient as AsyncResourceManagementClient
 from typing_extensions import assert_type
 
 import cloudretry
@@ -33,8 +36,14 @@ def azure(credential: DefaultCredential) -> None:
         assert_type(az.report, cloudretry.Report)
 
 
-def attaching(session: boto3.Session) -> None:
+def attaching(session: boto3.Session, client: ResourceManagementClient, aio: AsyncResourceManagementClient) -> None:
     assert_type(cloudretry.attach(session), boto3.Session)
+    assert_type(cloudretry.attach(client), ResourceManagementClient)
+    assert_type(cloudretry.attach(aio, configuration={}, account="a"), AsyncResourceManagementClient)
+    assert_type(
+        cloudretry.attach(PipelineClient[HttpRequest, HttpResponse]("https://x.example")),
+        PipelineClient[HttpRequest, HttpResponse],
+    )
     report = cloudretry.Report()
     assert_type(cloudretry.attach(session, configuration=None, report=report), boto3.Session)
 

@@ -1,0 +1,17 @@
+"""Our errors for calls that never left, as azure-core's own: programs that handle its connection errors handle them too."""
+
+from __future__ import annotations
+
+from azure.core.exceptions import ServiceRequestError
+
+from cloudretry import errors
+
+__all__ = ["PoolUnavailable", "TurnTimeout"]
+
+
+class PoolUnavailable(errors.PoolUnavailable, ServiceRequestError):  # noqa: N818 - as its base is named
+    """No member of the pool can be used now."""
+
+
+class TurnTimeout(errors.TurnTimeout, ServiceRequestError):  # noqa: N818 - as its base is named
+    """The call's turn would come too late."""
