@@ -16,31 +16,40 @@ __all__ = ["demo"]
 
 @click.command(name="demo")
 @click.option(
+    "--cloud",
+    type=click.Choice(["aws", "azure", "both"]),
+    default="both",
+    show_default=True,
+    help="Both: one after the other, and without the one whose SDK is not installed.",
+)
+@click.option(
     "--seed",
     type=int,
     default=1,
     show_default=True,
-    help="Fixes what the simulated AWS holds and the sequence that waits are drawn from. "
-    "Which call meets which throttle is chance, so losses differ from run to run.",
+    help="Fixes what the simulated clouds hold. Which call meets which throttle is chance, so losses differ from run to run.",
 )
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
     help="A new or empty folder for the inventories and the lists of lost calls.  [default: ./cloudretry-demo-DATE-TIME]",
 )
-@click.option("--fast", is_flag=True, help="One small account, two regions, smaller bursts: about 15 seconds.")
-def demo(seed: int, out: Path | None, *, fast: bool) -> None:
-    """Discover a simulated AWS twice, with boto3 as it comes and under cloudretry, and compare.
+@click.option("--fast", is_flag=True, help="Little to discover, behind smaller bursts: about half a minute.")
+def demo(cloud: str, seed: int, out: Path | None, *, fast: bool) -> None:
+    """Discover simulated clouds twice, with the SDK as it comes and under cloudretry, and compare.
 
-    Needs no account and no network: everything stays on this machine, whatever AWS settings it has. Takes less than a minute.
+    Needs no account and no network: everything stays on this machine, whatever settings of AWS and Azure it has. Takes about
+    a minute.
     """
     from cloudretry.demo.display import choose_display
-    from cloudretry.demo.run import FAST, FULL, check_extras, run_demo
+    from cloudretry.demo.run import FAST, FULL, choose_clouds, run_demo
 
     try:
-        check_extras()
+        clouds, left_out = choose_clouds(FAST if fast else FULL, cloud)
         folder = _new_folder(out or Path(time.strftime("cloudretry-demo-%Y%m%d-%H%M%S")))
-        run_demo(folder, choose_display(), seed=seed, size=FAST if fast else FULL)
+        for line in left_out:
+            click.echo(line)
+        run_demo(folder, choose_display(), clouds, seed=seed)
     except CloudRetryError as error:
         raise click.ClickException(str(error)) from error
     except KeyboardInterrupt:

@@ -1,1 +1,1 @@
-"""The demo: one discovery of a simulated AWS, twice; with boto3 as it comes, and under cloudretry."""
+"""The demo: one discovery of simulated clouds, each twice; with the SDK as it comes, and under cloudretry."""

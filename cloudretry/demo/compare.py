@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from cloudretry.demo.discovery import Key, LostCall
+    from cloudretry.demo.cloud import Key
+    from cloudretry.demo.discovery import LostCall
 
 __all__ = ["Counted", "Run", "counted", "remarks", "table"]
 
@@ -46,10 +48,10 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def table(there: frozenset[Key], runs: Sequence[Run]) -> list[tuple[str, ...]]:
+def table(cloud: str, there: frozenset[Key], runs: Sequence[Run]) -> list[tuple[str, ...]]:
     """Rows of text, the first one the head."""
     return [
-        ("", *(run.name for run in runs)),
+        (cloud, *(run.name for run in runs)),
         (f"complete resources, of {len(there)}", *(str(len(run.complete & there)) for run in runs)),
         ("found, details missing or not", *(str(len(run.found & there)) for run in runs)),
         ("calls", *(str(run.calls) for run in runs)),
@@ -75,11 +77,12 @@ def _about_holes(there: frozenset[Key], run: Run) -> list[str]:
     missing, partial = len(there - run.found), len((run.found - run.complete) & there)
     wrong = [f"retire {counted(missing, 'resource')} that {'exists' if missing == 1 else 'exist'}"] if missing else []
     wrong += [f"keep {partial if missing else counted(partial, 'resource')} with details missing"] if partial else []
-    shown = sorted(run.lost, key=lambda lost: not lost.ends_list)[:_SHOWN]
+    times = Counter((not lost.ends_list, lost.brief) for lost in run.lost)
+    shown = sorted(times.items(), key=lambda item: (item[0][0], -item[1]))[:_SHOWN]
     return [
         f"Fed by {run.name}, a CMDB would {' and '.join(wrong)}.",
         f"{run.name} lost {counted(len(run.lost), 'call')}, all in {run.lost_file}:",
-        *(_cropped(f"  {lost.brief}") for lost in shown),
+        *(_cropped(f"{number:5} x {brief}") for (_, brief), number in shown),
     ]
 
 
@@ -88,7 +91,9 @@ def _about_faults(there: frozenset[Key], run: Run) -> list[str]:
     lines = []
     theirs = Counted(run.attempts, run.throttled, len(run.lost))
     if run.counted not in {None, theirs}:
-        lines.append(f"{run.name}'s own report is WRONG. It says {run.counted}; the simulated AWS and the discovery: {theirs}.")
+        lines.append(
+            f"{run.name}'s own report is WRONG. It says {run.counted}; the simulated cloud and the discovery: {theirs}."
+        )
     if invented := len(run.found - there):
         lines.append(f"{run.name} found resources that do not exist: {invented}.")
     return lines

@@ -114,6 +114,7 @@ class LiveDisplay:
         """Draw until the context ends, then leave no trace: the final table says the same."""
         from rich.live import Live
 
+        self._standings.clear()
         with Live(console=self._console, transient=True, refresh_per_second=8) as self._live:
             yield
 
@@ -151,13 +152,13 @@ def _moving(standings: Any) -> Table:
 
     drawn = Table(box=box.SIMPLE_HEAD)
     for name, justify in (("", "left"), ("", "left"), ("complete", "right"), ("calls", "right"), ("throttled", "right")):
-        drawn.add_column(name, justify=justify)  # type: ignore[arg-type]  # literals in a tuple
+        drawn.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]  # literals in a tuple
     drawn.add_column("lost", justify="right")
     drawn.add_column("time", justify="right")
     for at in standings:
         drawn.add_row(
             at.name,
-            ProgressBar(total=at.there, completed=at.complete, width=20),
+            ProgressBar(total=at.there, completed=at.complete, width=14),
             f"{at.complete}/{at.there}",
             str(at.calls),
             Text(str(at.throttled), style="yellow" if at.throttled else ""),

@@ -1,123 +1,141 @@
-"""Runs the demo: a simulated AWS, the same discovery twice, and the comparison."""
+"""Runs the demo: for each cloud a simulated one, the same discovery twice, and the comparison."""
 
 from __future__ import annotations
 
+import os
 import random
 import time
+from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from cloudretry.demo.clients import plain_boto3, sealed_environment, under_cloudretry
+from cloudretry.config import load_configuration
+from cloudretry.demo.aws import Aws
+from cloudretry.demo.azure import Azure
 from cloudretry.demo.compare import Counted, Run, counted, remarks, table
+from cloudretry.demo.discovery import Discovery
 from cloudretry.demo.display import Display, Standing
+from cloudretry.demo.environment import sealed_environment
 from cloudretry.demo.inventory import Inventory
 from cloudretry.errors import MissingExtra
 from cloudretry.report import Report
-from cloudretry.simcloud import PUBLISHED, Limit, Rule, Settings, SimulatedAws, run_simulated_aws
+from cloudretry.simcloud import PUBLISHED, PUBLISHED_AZURE, AzureRule, Limit, Rule
 
 if TYPE_CHECKING:
-    from cloudretry.demo.discovery import MakeClient
+    from typing import TypeVar
 
-__all__ = ["FAST", "FULL", "PLAIN", "RETRIED", "Size", "check_extras", "discover", "run_demo"]
+    from cloudretry.demo.cloud import Cloud, Simulated, Source
 
-PLAIN: Final = "plain boto3"
+    AnyRule = TypeVar("AnyRule", Rule, AzureRule)
+
+__all__ = ["FAST", "FULL", "RETRIED", "choose_clouds", "discover", "run_demo"]
+
 RETRIED: Final = "cloudretry"
 
-# moto brings boto3, so this order asks for one installation at most.
-_NEEDED: Final = {"moto": "simulate", "aiohttp": "simulate", "flask": "simulate", "flask_cors": "simulate", "boto3": "aws"}
-_NEXT: Final = (
-    "Now your own script: boto3.client(...) -> cloudretry.AwsApiCommand().client(...)",
-    "To try it against the simulated AWS: cloudretry simulate aws",
-)
 
-
-@dataclass(frozen=True, slots=True)
-class Size:
-    """How much there is to discover, and behind which limits. `share` of what such accounts hold by default."""
-
-    accounts: int
-    regions: tuple[str, ...]
-    share: float
-    limits: tuple[Rule, ...] = PUBLISHED
-
-
-def _sooner(rule: Rule) -> Rule:
+def _sooner(rule: AnyRule, burst: float, refill: float) -> AnyRule:
     """Throttles a small inventory as the published limits do a large one: empty at once, full again quickly."""
-    return replace(rule, limit=Limit(max(1.0, rule.limit.burst / 60), rule.limit.refill * 2))
+    limit = Limit(max(1.0, rule.limit.burst * burst), rule.limit.refill * refill)
+    return replace(rule, limit=limit)
 
 
-FULL: Final = Size(3, ("eu-central-1", "eu-west-1", "us-east-1", "us-west-2"), 0.75)
-FAST: Final = Size(1, ("eu-west-1", "us-east-1"), 0.2, tuple(map(_sooner, PUBLISHED)))
+FULL: Final[Mapping[str, Cloud]] = {
+    "aws": Aws(accounts=3, regions=("eu-central-1", "us-east-1"), share=0.65),
+    "azure": Azure(subscriptions=3, share=0.9),
+}
+FAST: Final[Mapping[str, Cloud]] = {
+    "aws": Aws(
+        accounts=1,
+        regions=("eu-west-1", "us-east-1"),
+        share=0.2,
+        limits=tuple(_sooner(rule, 1 / 60, 2) for rule in PUBLISHED),
+    ),
+    "azure": Azure(subscriptions=1, share=0.3, limits=tuple(_sooner(rule, 1 / 60, 1) for rule in PUBLISHED_AZURE)),
+}
 
 
-def check_extras() -> None:
-    """Raise MissingExtra if boto3 or the simulated cloud are not installed."""
-    for module, extra in _NEEDED.items():
-        if find_spec(module) is None:
-            raise MissingExtra(extra)
-
-
-def run_demo(folder: Path, display: Display, *, seed: int, size: Size = FULL) -> list[Run]:
-    """Run it, write the inventories into the folder, and return what each run came to.
+def choose_clouds(sizes: Mapping[str, Cloud], wanted: str) -> tuple[list[Cloud], list[str]]:
+    """The clouds to show, of `wanted`, or of `both` those that can be; and a line for each that can't.
 
     Raises:
-        MissingExtra: boto3 or the simulated cloud are not installed.
+        MissingExtra: there is none.
     """
-    check_extras()
-    places = f"{counted(size.accounts, 'account')} in {counted(len(size.regions), 'region')}"
-    display.say(f"Starting a simulated AWS with {places}, seed {seed} ...")
-    settings = Settings(seed=seed, accounts=size.accounts, regions=size.regions, size=size.share, limits=size.limits)
-    with sealed_environment(), run_simulated_aws(settings) as (aws, _):
-        runs = _run_both(aws, folder, display, seed)
-    _tell(aws, folder, display, runs)
-    return runs
+    clouds = list(sizes.values()) if wanted == "both" else [sizes[wanted]]
+    shown = [cloud for cloud in clouds if all(map(_is_there, cloud.needs))]
+    if not shown:
+        raise MissingExtra("demo")
+    return shown, [f"Without {cloud.name}: {MissingExtra('demo')}" for cloud in clouds if cloud not in shown]
 
 
-def _run_both(aws: SimulatedAws, folder: Path, display: Display, seed: int) -> list[Run]:
-    from cloudretry.demo.discovery import work_items
+def _is_there(module: str) -> bool:
+    package = module.rpartition(".")[0]
+    return (not package or _is_there(package)) and find_spec(module) is not None
 
-    make_client = plain_boto3(aws, connections=50)
-    display.say(f"It answers at {aws.url} and holds {counted(len(aws.resources), 'resource')}. Making clients ...")
-    for item in work_items(aws.accounts, aws.regions):
-        make_client(item.account, item.service, item.region)  # slow, and the same for both runs
-    display.say("Discovering them, twice:")
-    with display.live():
-        random.seed(seed)  # botocore draws its waits from here
-        plain = discover(PLAIN, aws, make_client, folder, display)
-        aws.reset()
+
+def run_demo(folder: Path, display: Display, clouds: Sequence[Cloud], *, seed: int) -> None:
+    """Show one cloud after the other, and write the inventories into the folder."""
+    for cloud in clouds:
+        _show(cloud, folder, display, seed)
+    display.say(f"All inventories (JSONL, SQLite) and all lost calls: {folder}")
+    for line in [hint for cloud in clouds for hint in cloud.hints]:
+        display.say(line)
+
+
+def _show(cloud: Cloud, folder: Path, display: Display, seed: int) -> None:
+    display.say(f"Starting a simulated {cloud.name} with {cloud.places}, seed {seed} ...")
+    with sealed_environment(), cloud.simulated(seed) as running:
+        display.say(f"It answers at {running.url} and holds {counted(len(running.resources), 'resource')}. Making clients ...")
         report = Report()
-        retried = discover(RETRIED, aws, under_cloudretry(make_client, report, seed=seed), folder, display)
+        builtin = load_configuration(environ={}, cwd=os.devnull)
+        sources = {cloud.alone: cloud.source(running), RETRIED: cloud.source(running, report, builtin)}
+        display.say("Discovering them, twice:")
+        runs = []
+        with display.live():
+            for name, source in sources.items():
+                running.reset()
+                random.seed(seed)  # botocore draws its waits from here
+                with closing(Inventory(folder, f"{cloud.name} {name}".lower().replace(" ", "-"))) as inventory:
+                    runs.append(discover(name, running, source, inventory, display))
     total = report.total
-    return [plain, replace(retried, counted=Counted(total.attempts, total.throttled, total.lost))]
+    runs[-1] = replace(runs[-1], counted=Counted(total.attempts, total.throttled, total.lost))
+    display.table(table(cloud.name, running.resources, runs))
+    for line in remarks(running.resources, runs):
+        display.say(line)
+    display.say()
 
 
-def discover(name: str, aws: SimulatedAws, make_client: MakeClient, folder: Path, display: Display) -> Run:
+def discover(name: str, running: Simulated, source: Source, inventory: Inventory, display: Display) -> Run:
     """Run the discovery once and write its inventory."""
-    from cloudretry.demo.discovery import Discovery, work_items
+    discovery = Discovery(source, inventory.add)
+    started = time.monotonic()
 
-    with closing(Inventory(folder, name.replace(" ", "-"))) as inventory:
-        discovery = Discovery(make_client, inventory.add)
-        started = time.monotonic()
+    def watch() -> None:
+        display.show(
+            Standing(
+                name=name,
+                complete=inventory.complete,
+                there=len(running.resources),
+                calls=discovery.calls,
+                throttled=running.counters()["throttled"],
+                lost=len(discovery.lost),
+                seconds=time.monotonic() - started,
+            )
+        )
 
-        def watch() -> None:
-            display.show(_standing(name, aws, discovery, inventory, time.monotonic() - started))
-
-        watch()
-        discovery.run(work_items(aws.accounts, aws.regions), watch)
-        seconds = time.monotonic() - started
-        watch()
-        inventory.finish(discovery.lost)
-        counters = aws.counters()
-        found = [
-            (tuple(line[part] for part in ("account", "region", "type", "id")), line["complete"]) for line in inventory.read()
-        ]
+    watch()
+    discovery.run(watch)
+    seconds = time.monotonic() - started
+    watch()
+    inventory.finish(discovery.lost)
+    counters = running.counters()
+    found = {tuple(line[part] for part in ("account", "region", "type", "id")): line["complete"] for line in inventory.read()}
     return Run(
         name=name,
-        found=frozenset(key for key, _ in found),
-        complete=frozenset(key for key, complete in found if complete),
+        found=frozenset(found),
+        complete=frozenset(key for key, complete in found.items() if complete),
         calls=discovery.calls,
         attempts=counters["accepted"] + counters["throttled"],
         throttled=counters["throttled"],
@@ -125,25 +143,3 @@ def discover(name: str, aws: SimulatedAws, make_client: MakeClient, folder: Path
         seconds=seconds,
         lost_file=inventory.lost.name,
     )
-
-
-def _standing(name: str, aws: SimulatedAws, discovery: Any, inventory: Inventory, seconds: float) -> Standing:
-    return Standing(
-        name=name,
-        complete=inventory.complete,
-        there=len(aws.resources),
-        calls=discovery.calls,
-        throttled=aws.counters()["throttled"],
-        lost=len(discovery.lost),
-        seconds=seconds,
-    )
-
-
-def _tell(aws: SimulatedAws, folder: Path, display: Display, runs: list[Run]) -> None:
-    display.table(table(aws.resources, runs))
-    for line in remarks(aws.resources, runs):
-        display.say(line)
-    display.say()
-    display.say(f"Both inventories (JSONL, SQLite) and all lost calls: {folder}")
-    for line in _NEXT:
-        display.say(line)

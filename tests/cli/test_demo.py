@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Thread
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -24,6 +25,7 @@ from click.testing import CliRunner
 from cloudretry.cli.demo import demo
 from cloudretry.demo import run
 
+RUNS = {"AWS": ("aws-plain-boto3", "aws-cloudretry"), "Azure": ("azure-plain-azure-sdk", "azure-cloudretry")}
 COMMAND = (sys.executable, "-m", "cloudretry", "demo", "--fast", "--seed", "4")
 
 
@@ -88,6 +90,11 @@ def hostile(home: Path, url: str) -> dict[str, str]:
         "CLOUDRETRY_DISABLED": "1",
         "CLOUDRETRY_CONFIG": str(wrong),
         "CLOUDRETRY__AWS__MAX_RETRIES": "0",
+        "CLOUDRETRY__AZURE__MAX_RETRIES": "0",
+        "AZURE_AUTHORITY_HOST": url,
+        "AZURE_SDK_CLOUD_CONF": "nowhere",
+        "AZURE_CLIENT_ID": "nobody",
+        "SSL_CERT_FILE": str(home / "missing.pem"),
         "FORCE_COLOR": "1",
         "PYTHONWARNINGS": "ignore",
     }
@@ -127,45 +134,49 @@ def test_its_lines_are_plain(ran: Ran) -> None:
     assert all(character.isprintable() for line in ran.process.stdout.splitlines() for character in line)
 
 
-def test_it_compares_two_runs_and_tells_where_their_inventories_are(ran: Ran) -> None:
-    rows = dict(re.findall(r"^ *([a-z ,()0-9]+?)  +(\S+(?: s)?  +\S+(?: s)?)$", ran.process.stdout, re.MULTILINE))
-    assert {"calls", "attempts (requests sent)", "throttled attempts", "lost calls", "time"} <= rows.keys()
-    assert int(rows["throttled attempts"].split()[1]) > 0
-    assert int(rows["lost calls"].split()[1]) == 0
-    assert "own report is WRONG" not in ran.process.stdout
-    assert "cloudretry found every resource with all its details" in ran.process.stdout
-    assert str(ran.folder) in ran.process.stdout
-    assert ran.process.stdout.rstrip().endswith("cloudretry simulate aws")
-    assert sorted(file.name for file in ran.folder.iterdir()) == [
-        "cloudretry.jsonl",
-        "cloudretry.sqlite",
-        "lost-cloudretry.txt",
-        "lost-plain-boto3.txt",
-        "plain-boto3.jsonl",
-        "plain-boto3.sqlite",
-    ]
+def test_it_compares_two_runs_of_each_cloud_and_tells_where_their_inventories_are(ran: Ran) -> None:
+    output = ran.process.stdout
+    for number, (head, alone) in enumerate((("AWS", "plain boto3"), ("Azure", "plain Azure SDK"))):
+        assert re.search(rf"^{head} +{alone} +cloudretry$", output, re.MULTILINE)
+        for label in ("calls", r"attempts \(requests sent\)", "throttled attempts", "lost calls", "time"):
+            assert len(_rows(output, label)) == 2
+        assert int(_rows(output, "throttled attempts")[number][1]) > 0
+        assert int(_rows(output, "lost calls")[number][1]) == 0
+    assert "own report is WRONG" not in output
+    assert output.count("cloudretry found every resource with all its details") == 2
+    assert str(ran.folder) in output
+    assert output.rstrip().endswith("cloudretry simulate azure")
+    assert sorted(file.name for file in ran.folder.iterdir()) == sorted(
+        name for run in (*RUNS["AWS"], *RUNS["Azure"]) for name in (f"{run}.jsonl", f"{run}.sqlite", f"lost-{run}.txt")
+    )
+
+
+def _rows(output: str, label: str) -> list[tuple[str, str]]:
+    return re.findall(rf"^{label} +(\S+)(?: s)? +(\S+)(?: s)?$", output, re.MULTILINE)
 
 
 def test_all_lost_calls_are_in_their_files(ran: Ran) -> None:
-    counts = re.search(r"^lost calls +(\d+) +(\d+)$", ran.process.stdout, re.MULTILINE)
-    files = (ran.folder / "lost-plain-boto3.txt", ran.folder / "lost-cloudretry.txt")
-    assert counts is not None
-    assert [len(file.read_text().splitlines()) for file in files] == [int(count) for count in counts.groups()]
+    for runs, counts in zip(RUNS.values(), _rows(ran.process.stdout, "lost calls"), strict=True):
+        files = [ran.folder / f"lost-{run}.txt" for run in runs]
+        assert [len(file.read_text().splitlines()) for file in files] == [int(count) for count in counts]
 
 
-def test_under_cloudretry_all_was_found_and_the_files_agree(ran: Ran) -> None:
-    there = int(re.search(r"holds (\d+) resources", ran.process.stdout)[1])  # type: ignore[index]  # else it fails, rightly
-    lines = [json.loads(line) for line in (ran.folder / "cloudretry.jsonl").read_text().splitlines()]
-    with closing(sqlite3.connect(ran.folder / "cloudretry.sqlite")) as database:
+@pytest.mark.parametrize("number", [0, 1])
+def test_under_cloudretry_all_was_found_and_the_files_agree(ran: Ran, number: int) -> None:
+    there = int(re.findall(r"holds (\d+) resources", ran.process.stdout)[number])
+    run = list(RUNS.values())[number][1]
+    lines = [json.loads(line) for line in (ran.folder / f"{run}.jsonl").read_text().splitlines()]
+    with closing(sqlite3.connect(ran.folder / f"{run}.sqlite")) as database:
         rows = database.execute("select account, region, type, id, complete from resources").fetchall()
     assert len(lines) == len(rows) == there
     assert {tuple(line.values())[:5] for line in lines} == set(rows)
     assert all(line["complete"] for line in lines)
 
 
-def test_ctrl_c_ends_it_and_leaves_no_process_behind(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("cloud", "alone"), [("aws", "plain boto3"), ("azure", "plain Azure SDK")])
+def test_ctrl_c_ends_it_and_leaves_no_process_behind(tmp_path: Path, cloud: str, alone: str) -> None:
     process = subprocess.Popen(
-        [*COMMAND, "--out", str(tmp_path / "out")],
+        [*COMMAND, "--cloud", cloud, "--out", str(tmp_path / "out")],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -173,7 +184,7 @@ def test_ctrl_c_ends_it_and_leaves_no_process_behind(tmp_path: Path) -> None:
     )
     with process:
         url = next(match[1] for line in process.stdout or () if (match := re.search(r"answers at (\S+) ", line)))
-        next(line for line in process.stdout or () if line.startswith("plain boto3"))
+        next(line for line in process.stdout or () if line.startswith(alone))
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=30)
     assert process.returncode == 130
@@ -184,45 +195,70 @@ def test_ctrl_c_ends_it_and_leaves_no_process_behind(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Path, int, run.Size]]:
-    calls: list[tuple[Path, int, run.Size]] = []
-    monkeypatch.setattr(run, "run_demo", lambda folder, _display, *, seed, size: calls.append((folder, seed, size)))
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Path, list[Any], int]]:
+    calls: list[tuple[Path, list[Any], int]] = []
+    monkeypatch.setattr(run, "run_demo", lambda folder, _display, clouds, *, seed: calls.append((folder, clouds, seed)))
     return calls
 
 
-@pytest.mark.parametrize(("module", "extra"), [("aiohttp", "simulate"), ("boto3", "aws")])
+def without(monkeypatch: pytest.MonkeyPatch, *modules: str) -> None:
+    monkeypatch.setattr("cloudretry.demo.run.find_spec", lambda name: None if name in modules else find_spec(name))
+
+
+@pytest.mark.parametrize(
+    ("modules", "cloud"),
+    [
+        (["aiohttp"], "both"),
+        (["boto3", "azure.core"], "both"),
+        (["boto3"], "aws"),
+        (["azure"], "azure"),
+        (["azure.mgmt.compute"], "azure"),
+    ],
+)
 def test_what_is_not_installed_is_told_before_anything_is_begun(
-    module: str, extra: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    asked: list[Any], modules: list[str], cloud: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cloudretry.demo.run.find_spec", lambda name: None if name == module else find_spec(name))
-    result = CliRunner().invoke(demo, ["--out", str(tmp_path / "out")])
+    without(monkeypatch, *modules)
+    result = CliRunner().invoke(demo, ["--cloud", cloud, "--out", str(tmp_path / "out")])
     assert result.exit_code == 1
-    assert f'pip install "cloudretry[{extra}]"' in result.output
-    assert "Starting" not in result.output
+    assert 'pip install "cloudretry[demo]"' in result.output
+    assert asked == []
     assert not (tmp_path / "out").exists()
 
 
-def test_options(asked: list[tuple[Path, int, run.Size]], tmp_path: Path) -> None:
-    result = CliRunner().invoke(demo, ["--seed", "9", "--fast", "--out", str(tmp_path / "a" / "b")])
+@pytest.mark.parametrize(("module", "missing", "shown"), [("azure.mgmt.compute", "Azure", "aws"), ("boto3", "AWS", "azure")])
+def test_without_one_of_the_sdks_the_other_cloud_is_shown_alone(
+    asked: list[Any], module: str, missing: str, shown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without(monkeypatch, module)
+    result = CliRunner().invoke(demo, ["--out", str(tmp_path / "out")])
     assert result.exit_code == 0
-    assert asked == [(tmp_path / "a" / "b", 9, run.FAST)]
+    [line] = result.output.splitlines()
+    assert line.startswith(f"Without {missing}: ")
+    assert 'pip install "cloudretry[demo]"' in line
+    assert asked == [(tmp_path / "out", [run.FULL[shown]], 1)]
+
+
+@pytest.mark.parametrize("cloud", ["aws", "azure"])
+def test_options(asked: list[Any], tmp_path: Path, cloud: str) -> None:
+    result = CliRunner().invoke(demo, ["--cloud", cloud, "--seed", "9", "--fast", "--out", str(tmp_path / "a" / "b")])
+    assert (result.exit_code, result.output) == (0, "")
+    assert asked == [(tmp_path / "a" / "b", [run.FAST[cloud]], 9)]
     assert (tmp_path / "a" / "b").is_dir()
 
 
-def test_the_folder_has_a_name_of_its_own_by_default(
-    asked: list[tuple[Path, int, run.Size]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_folder_has_a_name_of_its_own_by_default(asked: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here = tmp_path / "here"
     here.mkdir()
     monkeypatch.chdir(here)
     assert CliRunner().invoke(demo, []).exit_code == 0
-    [(folder, _, size)] = asked
-    assert size == run.FULL
+    [(folder, clouds, _)] = asked
+    assert clouds == [run.FULL["aws"], run.FULL["azure"]]
     assert re.fullmatch(r"cloudretry-demo-\d{8}-\d{6}", folder.name)
     assert [entry.name for entry in here.iterdir()] == [folder.name]
 
 
-def test_nothing_of_the_users_is_overwritten(asked: list[tuple[Path, int, run.Size]], tmp_path: Path) -> None:
+def test_nothing_of_the_users_is_overwritten(asked: list[Any], tmp_path: Path) -> None:
     (tmp_path / "cloudretry.jsonl").write_text("mine")
     result = CliRunner().invoke(demo, ["--out", str(tmp_path)])
     assert result.exit_code == 1
@@ -231,7 +267,7 @@ def test_nothing_of_the_users_is_overwritten(asked: list[tuple[Path, int, run.Si
     assert (tmp_path / "cloudretry.jsonl").read_text() == "mine"
 
 
-def test_a_file_is_no_folder(asked: list[tuple[Path, int, run.Size]], tmp_path: Path) -> None:
+def test_a_file_is_no_folder(asked: list[Any], tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     result = CliRunner().invoke(demo, ["--out", str(tmp_path / "file" / "below")])
     assert result.exit_code == 1

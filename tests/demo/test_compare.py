@@ -37,8 +37,8 @@ RETRIED = Run(
 
 
 def test_the_table_is_side_by_side() -> None:
-    assert table(THERE, [PLAIN, RETRIED]) == [
-        ("", "plain boto3", "cloudretry"),
+    assert table("AWS", THERE, [PLAIN, RETRIED]) == [
+        ("AWS", "plain boto3", "cloudretry"),
         ("complete resources, of 10", "5", "10"),
         ("found, details missing or not", "7", "10"),
         ("calls", "30", "33"),
@@ -53,8 +53,8 @@ def test_the_remarks_say_what_was_measured() -> None:
     assert remarks(THERE, [PLAIN, RETRIED]) == [
         "Fed by plain boto3, a CMDB would retire 3 resources that exist and keep 2 with details missing.",
         "plain boto3 lost 5 calls, all in lost-plain-boto3.txt:",
-        "  iam:ListRoles@111122223333/us-east-1 page 2: Throttling, gave up after 3 attempts",
-        *["  iam:ListRolePolicies@111122223333/us-east-1 Throttling, gave up after 3 attempts"] * 2,
+        "    1 x iam:ListRoles@111122223333/us-east-1 page 2: Throttling, gave up after 3 attempts",
+        "    4 x iam:ListRolePolicies@111122223333/us-east-1 Throttling, gave up after 3 attempts",
         "cloudretry found every resource with all its details, 7.5 s after plain boto3.",
     ]
 
@@ -94,5 +94,5 @@ def test_lines_fit_a_hundred_columns() -> None:
 
 def test_resources_that_do_not_exist_are_told_and_not_counted_as_found() -> None:
     ghost = replace(RETRIED, found=THERE | {("1", "2", "3", "ghost")})
-    assert table(THERE, [ghost])[2] == ("found, details missing or not", "10")
+    assert table("AWS", THERE, [ghost])[2] == ("found, details missing or not", "10")
     assert "cloudretry found resources that do not exist: 1." in remarks(THERE, [ghost])

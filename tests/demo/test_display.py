@@ -39,6 +39,19 @@ def test_live_shows_every_count_and_then_the_table(monkeypatch: pytest.MonkeyPat
     assert "[bold]not markup[31m" in text
 
 
+def test_what_one_cloud_showed_is_gone_when_the_next_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    out = io.StringIO()
+    display = LiveDisplay(Console(file=out, force_terminal=True, width=80))
+    with display.live():
+        display.show(STANDING)
+    before = out.tell()
+    with display.live():
+        display.show(replace(STANDING, name="plain Azure SDK"))
+    assert "plain Azure SDK" in out.getvalue()[before:]
+    assert "plain boto3" not in out.getvalue()[before:]
+
+
 def test_no_color_is_honoured(monkeypatch: pytest.MonkeyPatch) -> None:
     text = drawn(monkeypatch, no_color=True)
     assert "3/9" in text

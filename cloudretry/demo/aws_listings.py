@@ -1,4 +1,4 @@
-"""What the demo's discovery asks a cloud for: lists, and for each resource on them some details. Data alone."""
+"""What the demo's discovery asks AWS for: lists, and for each resource on them some details. Data alone."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ LISTINGS: Final[Mapping[str, tuple[Listing, ...]]] = MappingProxyType(
                 items=("Roles",),
                 type="iam:role",
                 id="RoleName",
-                page_size=10,
+                page_size=5,
                 details=(_of_role("list_attached_role_policies"), _of_role("list_role_policies")),
                 region="global",
             ),
