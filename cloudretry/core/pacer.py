@@ -114,7 +114,7 @@ class Pacer(Generic[T]):
         self._ready: OrderedDict[T, None] = OrderedDict()
         self._later: list[tuple[float, int, T]] = []
         self._number = 0
-        self._flying: OrderedDict[T, None] = OrderedDict()  # in the order in which they were granted, without overdue ones
+        self._flying: dict[T, None] = {}  # in the order in which they were granted, without overdue ones
         self._next = -math.inf
         self._cap(max_rate, max_in_flight)
 

@@ -42,12 +42,13 @@ _SURPRISE: Final = 1.6  # times the rate that was foretold: measure rather than 
 _SAME: Final = 0.9  # share of what we sent that must have been accepted to say that the provider grants no less
 _SPARE: Final = 4.0  # tokens left in the bucket where a header counts them
 _HEADER_GUESS: Final = 10.0  # calls a second, before headers have told it
-_HEADER_WINDOW: Final = 1.0  # s over which headers measure the rate
+_HEADER_WINDOW: Final = (1.0, 10.0)  # s, shortest and longest, over which headers measure the rate
 _HEARD: Final = 60.0  # s for which a header counts
 _DEAF: Final = 60.0  # s for which headers are ignored that claimed tokens while calls were throttled
 _PROBE: Final = (60.0, 300.0)  # with a reserve: s until a rate that was only foretold, that was measured, is probed upwards
 _REST: Final = 10.0  # s without a call after which an opening starts over
 _STEPS: Final = 64  # moments kept of the time since the last mark
+_PLENTY: Final = 2.0  # tokens
 _NEARLY_ONE: Final = 1.0 - 1e-9
 _TICK: Final = 1e-6  # s; shorter waits could be lost in rounding
 
@@ -152,6 +153,8 @@ class ProviderRate:
             if now - self._used_at > _REST and not in_flight:
                 self._open(now)
             return now if in_flight < self._risked() else math.inf
+        if self.level >= _PLENTY and in_flight < _FEW and self.learning is _TRACK:
+            return now  # the short way of most calls; what accrued is counted when it matters
         self._accrue(now)
         if in_flight >= _FEW and in_flight >= self._bearable():
             return math.inf
@@ -191,7 +194,7 @@ class ProviderRate:
         if sent < self._heard_at or now < self._deaf_until:
             return
         self._heard_at = sent
-        self.burst = max(self.burst, remaining)
+        self.burst = max(1.0, self.burst, remaining)
         spare = remaining - in_flight
         if self.learning is not _TRACK:
             self.rate = _HEADER_GUESS if self.learning is _OPEN else self.rate
@@ -363,7 +366,10 @@ class ProviderRate:
             return
         since, before, accepted = self._window
         span = sent - since
-        if span < _HEADER_WINDOW:
+        if span < _HEADER_WINDOW[0]:
+            return
+        if span > _HEADER_WINDOW[1] or remaining >= self.burst - 1.0:  # the bucket is full, or was: tokens were lost
+            self._window = (sent, remaining, self.accepted)
             return
         count = self.accepted - accepted
         rate = max(_LOWEST, count / span / 2.0, (remaining - before + count) / span)

@@ -66,7 +66,7 @@ class Turn(Ticket):
 
     def __init__(self, turns: Turns) -> None:
         Ticket.__init__(self)
-        self.sent = 0.0
+        self.sent: float | None = None  # monotonic seconds
         self._turns = turns
         self.waker: _Waker | None = None
 
@@ -74,8 +74,8 @@ class Turn(Ticket):
         """The attempt leaves now. A turn that has lapsed is charged again, without waiting."""
         turns = self._turns
         with turns.lock:
-            self.sent = current_clock().monotonic()
-            turns.pacer.send(self, self.sent)
+            now = self.sent = current_clock().monotonic()
+            turns.pacer.send(self, now)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -89,7 +89,7 @@ class Turn(Ticket):
     def accepted(self, *, remaining: float | None = None, resets_after: float | None = None) -> None:
         """The provider answered, and did not throttle. Headers may have told how many calls are left, until which reset."""
         turns = self._turns
-        if not self.sent:
+        if self.sent is None:
             return  # an answer without a send, such as a stub's
         with turns.lock:
             turns.pacer.accepted(current_clock().monotonic(), self.sent, remaining=remaining, resets_after=resets_after)
@@ -99,7 +99,7 @@ class Turn(Ticket):
     def throttled(self, retry_after: float = 0.0) -> None:
         """The provider throttled; `retry_after`: seconds for which its answer asked for silence."""
         turns = self._turns
-        if not self.sent:
+        if self.sent is None:
             return
         with turns.lock:
             turns.pacer.throttled(current_clock().monotonic(), self.sent, retry_after)

@@ -132,6 +132,14 @@ def test_headers_prevent_nearly_every_throttle() -> None:
     assert run.accepted == pytest.approx(250 + 25 * 40, rel=0.02)
 
 
+def test_a_bucket_that_filled_up_while_nobody_called_does_not_lower_the_rate() -> None:
+    run = Run(Pacer(0.0), Bucket(25.0, 250.0), headers=True).until(30.0)
+    before = run.pacer.rate.rate
+    for moment in (1030.0, 1031.5, 1033.0, 1034.5):
+        run.pacer.accepted(moment, moment - LATENCY, remaining=249.0)
+    assert run.pacer.rate.rate == before == pytest.approx(25.0, rel=0.1)
+
+
 def test_a_header_that_counts_something_else_is_not_believed() -> None:
     run = Run(Pacer(0.0), headers=True, shows=10_000.0).until(60.0)
     assert run.pacer.rate.rate == pytest.approx(20.0, rel=0.1)

@@ -14,6 +14,7 @@ import pytest
 
 from cloudretry.core.pacer import LAPSE, Pacer
 from cloudretry.core.rate import Limit
+from cloudretry.runtime.clock import current_clock
 from cloudretry.runtime.turns import Turn, Turns, TurnTimeout
 from cloudretry.testing import virtual_clock
 
@@ -21,7 +22,8 @@ SOON = 30.0  # s; for what must happen at once on a machine that is busy
 
 
 def turns(**settings: object) -> Turns:
-    return Turns(Pacer(time.monotonic(), **settings), "ec2:Describe@1/eu", time.monotonic())  # type: ignore[arg-type]
+    now = current_clock().monotonic()
+    return Turns(Pacer(now, **settings), "ec2:Describe@1/eu", now)  # type: ignore[arg-type]
 
 
 def until(condition: Callable[[], bool]) -> None:
@@ -236,6 +238,17 @@ def test_an_answer_without_a_send_teaches_nothing() -> None:
     turn.give_back()
     state = quota.state()
     assert (state.accepted, state.throttled, state.in_flight, state.hold) == (0, 0, 0, 0.0)
+
+
+def test_an_answer_at_the_clocks_first_moment_teaches() -> None:
+    with virtual_clock() as clock:
+        assert clock.monotonic() == 0.0
+        quota = turns()
+        turn = quota.take()
+        with turn:
+            pass
+        turn.throttled(5.0)
+        assert (quota.state().throttled, quota.state().hold) == (1, 5.0)
 
 
 def test_giving_back_what_was_sent_does_nothing() -> None:
