@@ -66,11 +66,11 @@ class Sends(Ours):
         if self._only_watches(engine, machine):
             return self._watched(request, Watched(engine, machine, request.context))
         run = self.run(self, engine, machine, request)
+        try:
+            engine.take_turn(machine)
+        except errors.TurnTimeout as late:
+            raise run.overdue(late) from None
         while True:
-            try:
-                engine.take_turn(machine)
-            except errors.TurnTimeout as late:
-                raise run.overdue(late) from None
             token = CURRENT.set(Current(engine, machine))
             try:
                 response = self._attempt(run, request)
@@ -123,11 +123,11 @@ class AsyncSends(Ours):
         if self._only_watches(engine, machine):
             return await self._watched(request, Watched(engine, machine, request.context))
         run = self.run(self, engine, machine, request)
+        try:
+            await engine.take_turn_async(machine)
+        except errors.TurnTimeout as late:
+            raise run.overdue(late) from None
         while True:
-            try:
-                await engine.take_turn_async(machine)
-            except errors.TurnTimeout as late:
-                raise run.overdue(late) from None
             token = CURRENT.set(Current(engine, machine))
             try:
                 response = await self._attempt(run, request)

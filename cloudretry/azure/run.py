@@ -11,7 +11,6 @@ from cloudretry.azure.carry import carried, put_on
 from cloudretry.azure.classify import is_error, outcome_of_error, outcome_of_response
 from cloudretry.azure.errors import TurnTimeout
 from cloudretry.azure.reach import note_missed, refuse_unreachable, shorten_connect_timeout
-from cloudretry.azure.remaining import remaining_of
 from cloudretry.azure.sender import put_before_transport
 from cloudretry.core.decision import StopReason
 from cloudretry.runtime.clock import current_clock
@@ -98,6 +97,8 @@ class Run:
         put_before_transport(policy)
         if own_sleep(context.transport) is not None:  # not asyncio's loop, or a test's
             machine.place = None
+        if machine.place is not None and self._timeout is not None:
+            machine.place.until = machine.started + self._timeout
         self._host = ""
 
     def open_books(self) -> dict[str, Any]:
@@ -140,9 +141,7 @@ class Run:
         outcome = self.judged(response)
         if self.machine.journey is not None:
             outcome = self.machine.journey.seen(outcome)
-        if self.machine.place is not None:
-            remaining, resets = remaining_of(self.request.http_request.method, response.http_response.headers)
-            self.engine.landed(self.machine, outcome, remaining=remaining, resets=resets)
+        self.engine.landed(self.machine, outcome)
         if outcome is None:
             self.machine.answered()
         else:

@@ -164,7 +164,9 @@ class _TokenEngine(Engine):
 
     def begin(self, call: Call, bounds: Bounds | None = None) -> RetryMachine:
         """Start a call that everybody waits for. One more token does no harm, so it may be sent twice."""
-        return super().begin(replace(call, replayable=True), bounds or for_credentials)
+        machine = super().begin(replace(call, replayable=True), bounds or for_credentials)
+        machine.place = None  # and nobody waits in a queue for it
+        return machine
 
     def end(self, machine: RetryMachine) -> None:
         """Tell of an answer now, and of anything else when the visit ends."""

@@ -107,9 +107,10 @@ class Engine:
     def take_turn(self, machine: RetryMachine) -> None:
         """Wait until the call may leave, by what is known of its quota. To be called before it is signed.
 
-        Raises TurnTimeout where that would take too long; then `machine.ended` says so.
+        Does nothing where it has its turn, as after `retried`. Raises TurnTimeout where that would take too long; then
+        `machine.ended` says so.
         """
-        if machine.place is None:
+        if machine.place is None or machine.place.turn is not None:
             return
         try:
             machine.place.take(machine.call)
@@ -122,7 +123,7 @@ class Engine:
 
     async def take_turn_async(self, machine: RetryMachine) -> None:
         """The async twin of `take_turn`."""
-        if machine.place is None:
+        if machine.place is None or machine.place.turn is not None:
             return
         try:
             await machine.place.take_async(machine.call)
@@ -133,24 +134,15 @@ class Engine:
             self._cancelled(machine)
             raise
 
-    def landed(
-        self,
-        machine: RetryMachine,
-        outcome: Outcome | None,
-        *,
-        remaining: float | None = None,
-        resets: float | None = None,
-    ) -> None:
-        """Let the quota learn from an attempt; None: it was answered.
-
-        `remaining`: how many calls are left, by a header; `resets`: in how many seconds there will be more.
-        """
+    def landed(self, machine: RetryMachine, outcome: Outcome | None) -> None:
+        """Let the quota learn from an attempt; None: it was answered."""
         if machine.place is not None:
-            asked = None if outcome is None else machine.asked(outcome)
-            machine.place.tell(outcome, asked=asked, remaining=remaining, resets=resets)
+            machine.place.tell(outcome, None if outcome is None else machine.asked(outcome))
 
     def retried(self, machine: RetryMachine, outcome: Outcome, *, sleep: Callable[[float], None] | None = None) -> bool:
         """Decide after a failed attempt, and wait. True: the call goes out again now. False: `machine.ended` says why not.
+
+        The wait includes that for a turn. Where it would come too late, the answer that is there is what the caller gets.
 
         `sleep`: the way to wait, where the SDK has one of its own; None for the clock's.
         """
@@ -165,6 +157,10 @@ class Engine:
         except BaseException:
             self._cancelled(machine)
             raise
+        try:
+            self.take_turn(machine)
+        except TurnTimeout:
+            return False
         return True
 
     async def retried_async(
@@ -182,6 +178,10 @@ class Engine:
         except BaseException:
             self._cancelled(machine)
             raise
+        try:
+            await self.take_turn_async(machine)
+        except TurnTimeout:
+            return False
         return True
 
     def varied(self, settings: Settings | None, listener: Listener | None, watch: Watch | None = None) -> Engine:
@@ -249,5 +249,6 @@ def _heard(machine: RetryMachine, reply: Reply) -> Decision:
 
 
 def _overdue(machine: RetryMachine, late: TurnTimeout) -> None:
-    outcome = Outcome(kind=Kind.NOT_SENT, code=type(late).__name__, wall=current_clock().wall())
-    machine.abandon(outcome, Stop(StopReason.QUEUE_TIMEOUT, late.retry_after))
+    now = current_clock().wall()
+    outcome = machine.outcome or Outcome(kind=Kind.NOT_SENT, code=type(late).__name__, wall=now)
+    machine.abandon(outcome, Stop(StopReason.QUEUE_TIMEOUT, now - outcome.wall + late.retry_after))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final
 
 from cloudretry.core.outcome import Kind, Outcome, Phase
@@ -26,6 +27,11 @@ _LOCKS: Final = frozenset(
 """Codes that count as throttles and are none: somebody else's change is under way, and the rate has nothing to do with it."""
 
 
+_LONGEST_PAUSE: Final = 3600.0
+"""Seconds. The longest window that is known is Compute's, of 30 minutes; whatever says more, such as a point in time where a
+duration was due, must not end a quota for good."""
+
+
 class Place:
     """Not shared between threads.
 
@@ -35,11 +41,12 @@ class Place:
     Attributes:
         principal: who calls, where no account is known; never a secret.
         unfiltered: an EC2 request with neither filters nor a page size, which is metered apart.
-        turn: of the attempt that is under way.
+        turn: of the attempt that is under way; None as soon as it is told what that came to.
+        until: monotonic seconds; the caller wants to wait no longer.
         waited: seconds spent on waiting for turns.
     """
 
-    __slots__ = ("_again", "_settings", "principal", "turn", "unfiltered", "waited")
+    __slots__ = ("_again", "_settings", "principal", "turn", "unfiltered", "until", "waited")
 
     def __init__(self, settings: PacingSettings) -> None:
         self._settings = settings
@@ -47,6 +54,7 @@ class Place:
         self.unfiltered = False
         self._again = False  # a call that was throttled has waited once already, and enters at the front
         self.turn: Turn | None = None
+        self.until = math.inf
         self.waited = 0.0
 
     def take(self, call: Call) -> None:
@@ -65,19 +73,20 @@ class Place:
         finally:
             self._waited(began)
 
-    def tell(self, outcome: Outcome | None, *, asked: float | None, remaining: float | None, resets: float | None) -> None:
-        """What the attempt came to. `asked`: seconds for which its answer asked for silence; the rest is what headers told."""
+    def tell(self, outcome: Outcome | None, asked: float | None) -> None:
+        """What the attempt came to. `asked`: seconds for which its answer asked for silence."""
         turn = self.turn
         if turn is None:
             return
         if outcome is None or _is_an_answer(outcome):
-            turn.accepted(remaining=remaining, resets_after=resets)
+            turn.accepted()
         elif outcome.kind is Kind.THROTTLED and outcome.code not in _LOCKS:
             self._again = True
-            turn.throttled(asked or 0.0)
+            turn.throttled(min(asked or 0.0, _LONGEST_PAUSE))
+        self.leave()
 
     def leave(self) -> None:
-        """The call is over; a turn that was not used is somebody else's."""
+        """The attempt is over; a turn that was not used is somebody else's."""
         if self.turn is not None:
             self.turn.give_back()
             self.turn = None
@@ -87,7 +96,7 @@ class Place:
         return PACING.turns(call, self._settings, principal=self.principal, unfiltered=self.unfiltered)
 
     def _patience(self) -> float:
-        return max(0.0, self._settings.queue_timeout - self.waited)
+        return max(0.0, min(self._settings.queue_timeout - self.waited, self.until - current_clock().monotonic()))
 
     def _waited(self, began: float) -> None:
         self.waited += current_clock().monotonic() - began

@@ -85,7 +85,8 @@ class PoolStates:
             self._begin(self._folder)
         if self._writing.acquire(blocking=False):
             try:
-                self._write(self._folder, now)
+                if now >= self._next:  # nobody was faster
+                    self._write(self._folder, now)
             finally:
                 self._writing.release()
 

@@ -108,8 +108,9 @@ class Watch:
             self._process, self._looking = os.getpid(), threading.Lock()
         if self._looking.acquire(blocking=False):
             try:
-                self._next = now + self._every
-                self._compare()
+                if now >= self._next:  # nobody was faster
+                    self._next = now + self._every
+                    self._compare()
             finally:
                 self._looking.release()
 

@@ -1,4 +1,4 @@
-"""Azure clients whose calls leave through a pool, on requests and aiohttp. Members are addresses on loopback; dead ones refuse."""
+"""Azure clients whose calls leave through a pool, on both transports. Members are addresses on loopback; dead ones refuse."""
 
 from __future__ import annotations
 
@@ -58,7 +58,8 @@ def _send(engine: Engine, method: str, url: str, options: dict[str, Any]) -> Any
     from azure.core import PipelineClient
     from azure.core.rest import HttpRequest
 
-    with PipelineClient(url, policies=[CloudRetryPolicy(engine=engine)]) as client:
+    made: Any = PipelineClient(url, policies=[CloudRetryPolicy(engine=engine)])
+    with made as client:
         response: Any = client.send_request(HttpRequest(method, url), **options)
         response.raise_for_status()
         return response
@@ -69,7 +70,8 @@ def _send_async(engine: Engine, method: str, url: str, options: dict[str, Any]) 
     from azure.core.rest import HttpRequest
 
     async def send() -> Any:
-        async with AsyncPipelineClient(url, policies=[AsyncCloudRetryPolicy(engine=engine)]) as client:
+        made: Any = AsyncPipelineClient(url, policies=[AsyncCloudRetryPolicy(engine=engine)])
+        async with made as client:
             response: Any = await client.send_request(HttpRequest(method, url), **options)
             response.raise_for_status()
             return response
@@ -155,7 +157,7 @@ def test_a_proxy_of_the_clients_own_wins_and_is_reported(
 
 
 def test_a_configured_probe_judges_recovery(serve: Make, pooled: Make, Answer: Any, clock: Any) -> None:
-    """A member that was reset cools; its trial is an exchange with the probe's URL, and only then does the call go out again."""
+    """A member that was reset cools; its trial is an exchange with the probe's URL, and only then does the call go on."""
     server = serve(Answer(reset=True), Answer(204), Answer(200, b"{}"))
     probe = {"kind": "https_get", "url": "http://probe.cloud.test/health"}
     send = pooled([{"url": server.url, "name": "one"}], probe=probe, cooldown={"initial": "1s", "jitter": 0})

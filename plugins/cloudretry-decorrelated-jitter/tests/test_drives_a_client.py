@@ -23,6 +23,7 @@ CONFIGURATION = {
         "plugin": "decorrelated-jitter",
         "plugin_options": {"base_ms": 100, "cap_ms": 2000},
         "max_retries": 5,
+        "pacing": {"mode": "off"},  # the waits between attempts alone
     }
 }
 

@@ -80,6 +80,7 @@ def own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def client(server: Ec2, **options: Any) -> Any:
     aws = {"strategy": "custom", "plugin": "quota-window", "plugin_options": {**OPTIONS, **options}}
+    aws["pacing"] = {"mode": "off"}  # the waits between attempts alone
     return AwsApiCommand(configuration={"aws": aws}).client("ec2", region_name="eu-west-1", endpoint_url=server.url)
 
 
