@@ -219,6 +219,7 @@ def page(status: int, *headers: str, body: str = "<html>") -> bytes:
         (page(200, "Content-Type: text/html; charset=utf-8"), Phase.WAIT, Hop.MEMBER, Reason.PROTOCOL_ERROR),
         (page(503, "Content-Type: text/html", "x-amzn-RequestId: 1"), Phase.DONE, Hop.DESTINATION, None),
         (page(503, "Content-Type: text/html", "Server: awselb/2.0"), Phase.DONE, Hop.DESTINATION, None),
+        (page(200, "Content-Type: text/html", "Server: Werkzeug/3.1"), Phase.DONE, Hop.DESTINATION, None),
         (page(503, "Content-Type: text/xml"), Phase.DONE, Hop.DESTINATION, None),
         (page(429, "Content-Type: application/json"), Phase.DONE, Hop.DESTINATION, None),
     ],
@@ -233,6 +234,21 @@ def test_a_proxys_own_answer_is_told_from_the_clouds(
         assert sent.end.status == sent.answer.status_code
         without = rig.through(Member(name="direct", direct=True), Ask(f"http://127.0.0.1:{server.port}/"))[0]
         assert (without.end.phase, without.end.reason) == (Phase.DONE, None)
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (page(403, "Content-Type: text/html"), Reason.FORBIDDEN),  # by a proxy that inspects TLS
+        (page(403, "Content-Type: text/html", "x-ms-request-id: 1"), None),
+        (page(200, "Content-Type: text/html"), None),
+        (page(503), None),
+    ],
+)
+def test_in_a_tunnel_less_is_taken_for_the_proxys(rig: Any, answer: bytes, reason: Reason | None, tls: ssl.SSLContext) -> None:
+    with faults.FaultServer(faults.as_proxy(faults.in_tls(tls, faults.answering(answer)))) as server:
+        end = rig.through(at("http", server.port), Ask(f"https://{HOST}/", "POST", b"{}"))[0].end
+        assert (end.reason, end.written) == (reason, True)
 
 
 def test_credentials_reach_an_http_proxy_in_a_tunnel_and_without(rig: Any, tls: ssl.SSLContext) -> None:

@@ -14,6 +14,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -138,7 +139,7 @@ def running(command: list[str], port: int) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., int]]:
+def started() -> Iterator[Callable[..., int]]:
     """`started(name, login=…, only_443=…)` is the port of such a proxy; the same one for the whole module."""
     ports: dict[tuple[str, Setup], int] = {}
     with ExitStack() as stack:
@@ -147,9 +148,8 @@ def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., 
             require(name)
             setup = Setup(**settings)
             if (name, setup) not in ports:
-                folder = tmp_path_factory.mktemp("proxy")
-                for place in (folder, *list(folder.parents)[:2]):
-                    place.chmod(0o755)  # some give up root, and must still get at their files
+                folder = Path(stack.enter_context(TemporaryDirectory(prefix="proxy-")))
+                folder.chmod(0o755)  # some give up root, and must still get at their files
                 port = faults.refused_port()
                 stack.enter_context(running((HTTP | SOCKS)[name](folder, port, setup), port))
                 ports[name, setup] = port

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 pytestmark = [
     pytest.mark.wire,
+    pytest.mark.filterwarnings("ignore:unclosed <(ssl|socket):ResourceWarning"),
     pytest.mark.filterwarnings("ignore:unclosed transport:ResourceWarning"),  # as in test_destination_faults.py
 ]
 
@@ -98,6 +99,39 @@ def test_threads_that_need_a_way_at_once_get_the_same() -> None:
     for thread in threads:
         thread.join()
     assert len(made) == 1
+
+
+def test_threads_that_send_through_one_way_keep_their_records_apart(trusted: str, tls: ssl.SSLContext) -> None:
+    from cloudretry.egress.botocore_way import BotocoreWay
+
+    rig = RIGS["botocore"](trusted)
+    ask = Ask(f"https://{HOST}/")
+    turn = iter(range(1_000_000))
+
+    def every_second(connection: Any) -> None:
+        faults.reset(connection) if next(turn) % 2 else faults.in_tls(tls, faults.answering())(connection)
+
+    ends: list[Any] = []
+
+    def send(way: BotocoreWay) -> None:
+        for _ in range(10):
+            record = Record()
+            try:
+                ends.append(end_of(record, way.send(rig.request(ask), record)))
+            except Exception as error:  # noqa: BLE001 - what it is, is what is looked at
+                ends.append(end_of(record, error))
+
+    with faults.FaultServer(faults.as_proxy(every_second)) as server:
+        way = BotocoreWay(rig.session(ask), Member(name="p", url=f"http://127.0.0.1:{server.port}"), settings(ask))
+        threads = [threading.Thread(target=send, args=(way,)) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        way.close()
+    seen = {(end.phase, end.reason, end.status) for end in ends}
+    assert len(ends) == 80
+    assert seen == {(Phase.DONE, None, 200), (Phase.TLS, Reason.RESET, None)}
 
 
 def test_an_idle_way_is_closed_and_one_in_use_is_not() -> None:
@@ -210,6 +244,23 @@ def test_an_aiohttp_way_of_a_loop_that_is_gone_is_made_anew(trusted: str, tls: s
             return int(response.status_code)
 
         assert [asyncio.run(run()), asyncio.run(run())] == [200, 200]
+
+
+def test_an_aiohttp_way_may_be_closed_from_another_thread(trusted: str, tls: ssl.SSLContext) -> None:
+    from cloudretry.egress.aiohttp_way import AiohttpWay
+
+    rig = RIGS["aiohttp"](trusted)
+
+    async def run(port: int) -> bool:
+        ask = Ask(f"https://{HOST}/")
+        way = AiohttpWay(rig.session(ask), Member(name="here", connect_to=f"127.0.0.1:{port}"), settings(ask))
+        await way.send(rig.request(ask), Record())
+        await asyncio.get_running_loop().run_in_executor(None, way.close)
+        await asyncio.sleep(0.05)
+        return bool(way._twin.session.closed)
+
+    with faults.FaultServer(faults.in_tls(tls, faults.answering())) as server:
+        assert asyncio.run(run(server.port))
 
 
 def test_the_clients_own_session_stays_as_it_is(rig: Any, tls: ssl.SSLContext) -> None:
