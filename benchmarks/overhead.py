@@ -97,7 +97,9 @@ def pieces(hooked: Any) -> dict[str, float]:
     context = seen["needs-retry"]["request_dict"]["context"]
 
     def begin() -> None:
-        context.pop("cloudretry", None)
+        earlier = context.pop("cloudretry", None)
+        if earlier is not None and earlier.place is not None:
+            earlier.place.leave()  # its turn, which nobody has used
         hook.request_created(**seen["request-created"])
 
     request, (answer, _) = seen["before-send"]["request"], seen["needs-retry"]["response"]

@@ -21,7 +21,7 @@ from cloudretry.core.call import Call
 from cloudretry.core.decision import StopReason
 from cloudretry.core.outcome import Kind, Outcome
 from cloudretry.core.replayable import aws_replayable
-from cloudretry.core.settings import single_attempt
+from cloudretry.core.settings import for_credentials, single_attempt
 from cloudretry.runtime.clock import current_clock
 from cloudretry.runtime.current import CURRENT, Current
 from cloudretry.runtime.reach import host_of
@@ -60,6 +60,7 @@ class ClientHook:
         self._credentials = client._request_signer._credentials  # type: ignore[attr-defined]  # noqa: SLF001 - there is no public way
         self._account = account
         self._bounds = single_attempt if _explicit_attempts(client) == 1 else bounds
+        self._paced = bounds is not for_credentials
         self._observes = engine.settings.providers["aws"].mode == "observe"
         self._calls: dict[str, Call] = {}
 
@@ -128,6 +129,9 @@ class ClientHook:
             self.engine.take_turn(machine)
         except errors.TurnTimeout as late:
             raise TurnTimeout(endpoint_url=str(request.url), error=str(late)) from None
+        except BaseException:
+            self._forget(machine, request.context)
+            raise
 
     def observed_request_created(self, request: AWSRequest, operation_name: str, **_: object) -> None:
         """Begin a call with its first attempt, before it is signed."""
@@ -153,8 +157,12 @@ class ClientHook:
             machine.answered()
             return None
         machine.rewindable = _rewindable(request_dict.get("body"))
-        if self.engine.retried(machine, outcome):
-            return 0.0
+        try:
+            if self.engine.retried(machine, outcome):
+                return 0.0
+        except BaseException:
+            self._forget(machine, request_dict["context"])
+            raise
         if outcome.exception is not None and caught_exception is None:
             raise outcome.exception  # the answer is damaged; botocore would hand it to the caller as data
         return None
@@ -205,10 +213,14 @@ class ClientHook:
             self.engine.end(current.machine)
 
     def _end(self, machine: RetryMachine, context: dict[str, Any]) -> None:
+        self._forget(machine, context)
+        self.engine.end(machine)
+
+    def _forget(self, machine: RetryMachine, context: dict[str, Any]) -> None:
+        """Let the thread no longer be at work on it; of a wait that was interrupted botocore tells nobody."""
         current = CURRENT.get()
         if current is not None and current.machine is machine:
             CURRENT.set(context.get(_OUTER))
-        self.engine.end(machine)
 
     def _unasked(self, machine: RetryMachine, exception: Exception) -> None:
         """An attempt that ended without a question whether to repeat it.
@@ -229,6 +241,8 @@ class ClientHook:
         if machine is None:
             call = self._calls.get(operation_name) or self._call(operation_name)
             machine = context[_KEY] = self.engine.begin(call, self._bounds)
+            if not self._paced:
+                machine.place = None
         elif machine.call.account is None and self._account_id() is not None:  # signing has fetched credentials since
             self.engine.rename(machine, self._call(operation_name), self._bounds)
         return machine

@@ -22,6 +22,7 @@ from cloudretry.azure.run import own_sleep
 from cloudretry.azure.tokens import LoopLocks
 from cloudretry.azure.visit import Visit, current_visit
 from cloudretry.runtime.clock import current_clock
+from cloudretry.runtime.current import CURRENT
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
@@ -155,7 +156,11 @@ class _Guard(HTTPPolicy[Any, Any]):
     def send(self, request: PipelineRequest[Any]) -> PipelineResponse[Any, Any]:
         visit = current_visit()
         if visit is None:
-            return self.next.send(request)
+            outer = CURRENT.set(None)  # this request has no part in the turn and the way of the call that needs the token
+            try:
+                return self.next.send(request)
+            finally:
+                CURRENT.reset(outer)
         ours = CloudRetryPolicy(engine=visit.engine, **_options(self._sdk, visit))
         ours.next = self._sdk.next
         unready = _Unready(self._sdk, request)
@@ -183,7 +188,11 @@ class _AsyncGuard(AsyncHTTPPolicy[Any, Any]):
     async def send(self, request: PipelineRequest[Any]) -> PipelineResponse[Any, Any]:
         visit = current_visit()
         if visit is None:
-            return await self.next.send(request)
+            outer = CURRENT.set(None)  # this request has no part in the turn and the way of the call that needs the token
+            try:
+                return await self.next.send(request)
+            finally:
+                CURRENT.reset(outer)
         ours = AsyncCloudRetryPolicy(engine=visit.engine, **_options(self._sdk, visit))
         ours.next = self._sdk.next
         unready = _Unready(self._sdk, request)

@@ -110,7 +110,7 @@ class Engine:
         Does nothing where it has its turn, as after `retried`. Raises TurnTimeout where that would take too long; then
         `machine.ended` says so.
         """
-        if machine.place is None or machine.place.turn is not None:
+        if machine.place is None or machine.place.has_turn:
             return
         try:
             machine.place.take(machine.call)
@@ -123,7 +123,7 @@ class Engine:
 
     async def take_turn_async(self, machine: RetryMachine) -> None:
         """The async twin of `take_turn`."""
-        if machine.place is None or machine.place.turn is not None:
+        if machine.place is None or machine.place.has_turn:
             return
         try:
             await machine.place.take_async(machine.call)

@@ -57,6 +57,11 @@ class Place:
         self.until = math.inf
         self.waited = 0.0
 
+    @property
+    def has_turn(self) -> bool:
+        """Whether there is a turn that was not used yet."""
+        return self.turn is not None and self.turn.sent is None
+
     def take(self, call: Call) -> None:
         """Wait for a turn. Raises TurnTimeout; nothing is left behind then, nor after Ctrl-C."""
         turns, began = self._turns(call), current_clock().monotonic()
