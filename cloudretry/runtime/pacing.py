@@ -62,14 +62,14 @@ class Pacing:
         """
         key = call, principal, unfiltered
         found = self._calls.get(key)
-        if found is not None and found.settings is settings:
+        if found is not None and (found.settings is settings or found.settings == settings):
             return found.turns
         with self._lock:
             quota = quota_of(call, principal=principal, unfiltered=unfiltered, rules=self._rules)
             metered = self._quotas.get(quota)
             if metered is None:
                 metered = self._open(quota, call, settings)
-            elif metered.settings is not settings:
+            elif metered.settings != settings:
                 metered.limit(settings)
             if key not in self._calls:
                 self._calls[key] = metered

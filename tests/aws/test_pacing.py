@@ -19,7 +19,6 @@ from cloudretry.aws.errors import TurnTimeout
 from cloudretry.report import Report
 from cloudretry.runtime.current import CURRENT
 from cloudretry.runtime.pacing import PACING
-from cloudretry.runtime.turns import Turns
 
 pytestmark = pytest.mark.wire
 
@@ -234,20 +233,3 @@ def test_a_signature_is_younger_than_the_wait(serve: Make, hooked: Make, throttl
     assert signed[0] == 0.0
     assert signed[1] == pytest.approx(clock.monotonic())
     assert signed[1] >= 7.0
-
-
-def test_a_users_own_retry_handler_that_comes_first(
-    serve: Make, hooked: Make, throttle: Make, answer: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Then we are not asked about the attempt; the next one waits for a turn of its own all the same."""
-    server = serve(throttle("dynamodb"), answer("dynamodb"))
-    client = hooked("dynamodb", server, paced())
-    client.meta.events.register_first(
-        "needs-retry.dynamodb", lambda response, **_: 0 if response[0].status_code != 200 else None
-    )
-    taken: list[Turns] = []
-    take = Turns.take
-    monkeypatch.setattr(Turns, "take", lambda turns, **options: taken.append(turns) or take(turns, **options))  # type: ignore[func-returns-value]
-    client.list_tables()
-    assert (len(taken), len(server.requests)) == (2, 2)
-    assert is_tidy()
