@@ -184,8 +184,6 @@ def _outcome(check: _Check, timeout: float) -> tuple[bool, str]:
         tried = exchange(check.member, check.pool, check.url, check.provider, timeout)
     except ConfigurationError as error:
         return False, str(error)
-    except OSError as error:  # before anything is sent: ca_bundle, AWS_CA_BUNDLE and the like
-        return False, f"the certificates to trust can't be loaded: {error.strerror or error}"
     end = tried.end
     if end.reason is None:
         return True, f"answered with {end.status} in {tried.seconds:.2f} s"

@@ -14,7 +14,7 @@ __all__ = ["main"]
 
 _COMMANDS: Final = {
     "config": "Show, check and preview the configuration.",
-    "demo": "Discover a simulated, throttling AWS twice: with boto3 as it comes, and under cloudretry.",
+    "demo": "Discover simulated, throttling clouds twice: with the SDK as it comes, and under cloudretry.",
     "doctor": "Try every way out of every egress pool, and say what is wrong.",
     "plugins": "List and try the installed getDelay() plugins.",
     "pool": "Look at the egress pools of running programs.",
@@ -47,7 +47,7 @@ class _Lazy(click.Group):
 @click.command(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="cloudretry")
 def _cli() -> None:
-    """Retry beneath the real boto3 clients of discovery programs."""
+    """Retries, pacing and egress beneath the real boto3 and Azure clients of discovery programs."""
 
 
 def main() -> None:

@@ -16,9 +16,11 @@ from cloudretry.core.tries import Reason
 from cloudretry.egress.bypass import Bypass
 from cloudretry.egress.ends import end_of
 from cloudretry.egress.pool import EgressPool, Lease, Tries
+from cloudretry.egress.pools import pool_of
 from cloudretry.egress.record import Record
 from cloudretry.egress.ways import Ways
 from cloudretry.runtime.clock import current_clock
+from cloudretry.runtime.current import CURRENT
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -135,7 +137,7 @@ class Passage(Generic[W]):
         journey = self._journey(machine, destination)
         while True:
             began = current_clock().monotonic()
-            answer = journey.tries.acquire(destination, budget=_budget(machine, journey))
+            answer = journey.tries.acquire(destination, budget=_budget(machine, journey), meanwhile=self._look_around)
             journey.waited += current_clock().monotonic() - began
             with journey.admitted(answer) as lease:
                 if lease.probe is not None:
@@ -156,7 +158,9 @@ class Passage(Generic[W]):
         journey = self._journey(machine, destination)
         while True:
             began = current_clock().monotonic()
-            answer = await journey.tries.acquire_async(destination, budget=_budget(machine, journey))
+            answer = await journey.tries.acquire_async(
+                destination, budget=_budget(machine, journey), meanwhile=self._look_around
+            )
             journey.waited += current_clock().monotonic() - began
             with journey.admitted(answer) as lease:
                 if lease.probe is not None:
@@ -171,6 +175,13 @@ class Passage(Generic[W]):
                 else:
                     if not journey.goes_on(lease, record, response):
                         return response
+
+    def _look_around(self) -> None:
+        """Whoever waits looks whether the configuration has changed: an operator may have brought a member back."""
+        current = CURRENT.get()
+        if current is not None:
+            current.engine.look()
+            pool_of(current.engine, self.pool.settings.name)
 
     def _try_out(self, lease: Lease, url: str) -> None:
         record, settings, answer = Record(), self.pool.settings, None

@@ -30,6 +30,7 @@ __all__ = ["Answer", "EgressPool", "Lease", "Tries"]
 
 Answer: TypeAlias = "Lease | Unavailable | Exhausted | Spent"
 
+_GLANCE: Final = 1.0  # seconds
 _CANCELLED: Final = TryEnd(phase=Phase.CONNECT, reason=Reason.CANCELLED)
 
 
@@ -88,8 +89,13 @@ class Tries:
         self._trials_first = True
         self._held: Lease | None = None
 
-    def acquire(self, destination: str, *, budget: float | None = None) -> Answer:
-        """A member for the next try. Waits for one at most `budget` seconds, where that is allowed (SPEC B4)."""
+    def acquire(
+        self, destination: str, *, budget: float | None = None, meanwhile: Callable[[], object] | None = None
+    ) -> Answer:
+        """A member for the next try. Waits for one at most `budget` seconds, where that is allowed (SPEC B4).
+
+        `meanwhile` is called about once a second while it waits.
+        """
         wanted = self._wanted(destination)
         lease = self._at_once(wanted)
         if lease is not None:
@@ -98,12 +104,16 @@ class Tries:
         waiter = self._join(wanted, bell.ring, budget)
         try:
             while isinstance(found := self._guard.look(waiter), float):
-                bell.wait(found)
+                bell.wait(found if meanwhile is None else min(found, _GLANCE))
+                if meanwhile is not None:
+                    meanwhile()
         finally:
             self._leave(waiter)
         return self._answer(found, waiter)
 
-    async def acquire_async(self, destination: str, *, budget: float | None = None) -> Answer:
+    async def acquire_async(
+        self, destination: str, *, budget: float | None = None, meanwhile: Callable[[], object] | None = None
+    ) -> Answer:
         """The asyncio twin of `acquire`; cancelling the task ends the wait at once."""
         wanted = self._wanted(destination)
         lease = self._at_once(wanted)
@@ -113,7 +123,9 @@ class Tries:
         waiter = self._join(wanted, bell.ring, budget)
         try:
             while isinstance(found := self._guard.look(waiter), float):
-                await bell.wait(found)
+                await bell.wait(found if meanwhile is None else min(found, _GLANCE))
+                if meanwhile is not None:
+                    meanwhile()
         finally:
             self._leave(waiter)
         return self._answer(found, waiter)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from functools import cache
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
 
+from cloudretry.core.member_health import State
 from cloudretry.egress.pool import EgressPool
 from cloudretry.errors import ConfigurationError
 from cloudretry.runtime.pool_states import PoolStates
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["pool_of"]
 
+logger = logging.getLogger("cloudretry")
+
 
 class _Users:
     """The engines that use a pool; all their listeners are told of its changes."""
@@ -26,9 +30,22 @@ class _Users:
         self.engines: WeakSet[Engine] = WeakSet()
 
     def __call__(self, change: MemberChanged) -> None:
+        _log(change)
         for engine in list(self.engines):
             engine.tell(change)
         _states().changed()
+
+
+def _log(change: MemberChanged) -> None:
+    """One line for whoever is called at 3 a.m.: what is out, for how long, why; and that it is back."""
+    step = change.transition
+    what = change.member if step.destination is None else f"{change.member} to {step.destination}"
+    if step.after is State.ELIGIBLE:
+        logger.warning("egress pool %s: %s is back", change.pool, what)
+    elif step.after is not State.PROBE_ALLOWED:
+        reason, phase = (None if part is None else part.value for part in (step.reason, step.phase))
+        pause = "" if step.pause is None else f" for {step.pause:.1f} s"
+        logger.warning("egress pool %s: %s is %s%s: %s, phase %s", change.pool, what, step.after.value, pause, reason, phase)
 
 
 @cache

@@ -8,6 +8,8 @@ from collections.abc import Callable, Hashable
 from pathlib import Path
 from typing import Any, Final
 
+from cloudretry.errors import ConfigurationError
+
 __all__ = ["proxy_context", "shared_context", "trust"]
 
 _MOST: Final = 64
@@ -29,11 +31,14 @@ def shared_context(key: Hashable, build: Callable[[], ssl.SSLContext]) -> ssl.SS
 
 
 def trust(context: ssl.SSLContext, place: str) -> None:
-    """Trust the certificates in a file or a folder, too."""
-    if Path(place).is_dir():
-        context.load_verify_locations(capath=place)
-    else:
-        context.load_verify_locations(cafile=place)
+    """Trust the certificates in a file or a folder, too. Raises ConfigurationError where they can't be loaded."""
+    try:
+        if Path(place).is_dir():
+            context.load_verify_locations(capath=place)
+        else:
+            context.load_verify_locations(cafile=place)
+    except OSError as error:  # ssl.SSLError is one
+        raise ConfigurationError(f"the certificates to trust can't be loaded: {error.strerror or error}: {place}") from None
 
 
 def proxy_context(trusted: str | None, ca_bundle: str | None) -> ssl.SSLContext:

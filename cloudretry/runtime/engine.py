@@ -73,13 +73,17 @@ class Engine:
         Raises:
             ConfigurationError: overrides together name a plugin that can't be built. Nothing was sent.
         """
-        if self._watch is not None:
-            self._watch.look()
+        self.look()
         machine = RetryMachine(call, self._settings_of(call, bounds), started=current_clock().monotonic(), rng=self._rng)
         entry = self.settings.providers[call.provider]
         if entry.mode == "enforce" and entry.pacing.mode != "off" and bounds is not for_credentials:
             machine.place = Place(entry.pacing)
         return machine
+
+    def look(self) -> None:
+        """See whether the configuration has changed, at most once a second."""
+        if self._watch is not None:
+            self._watch.look()
 
     def take(self, settings: Settings) -> None:
         """Let other settings hold for calls that begin later. Raises ConfigurationError, and changes nothing, as when made."""

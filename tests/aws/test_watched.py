@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import boto3
 import pytest
+from botocore.exceptions import ClientError
 
 from cloudretry import attach
 
@@ -84,3 +86,21 @@ def test_new_numbers_hold_for_the_next_call(serve: Make, throttle: Make, answer:
     taken_up(client, clock)
     client.get_caller_identity()
     assert len(server.requests) == 5
+
+
+def test_who_waits_for_a_member_sees_that_it_was_brought_back(serve: Make, answer: Make, clock: Any, write: Make) -> None:
+    """All members are out; while the call waits, the file changes."""
+    server = serve(answer("sts"))
+    member = {"name": "a", "connect_to": server.url.removeprefix("http://"), "disabled": True}
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        dead = {"name": "b", "connect_to": f"127.0.0.1:{listener.getsockname()[1]}"}
+    pool = {"cooldown": {"initial": "200s", "jitter": 0}}
+    session: Any = boto3.Session(region_name="eu-west-1")
+    path = write(aws={"pool": "p"}, pools={"p": {"members": [member, dead], **pool}})
+    client = attach(session.client("sts", endpoint_url="http://sts.cloud.test"), configuration=path)
+    with pytest.raises(ClientError):
+        client.get_caller_identity()  # and b is cooling now
+    write(aws={"pool": "p"}, pools={"p": {"members": [member | {"disabled": False}, dead], **pool}})
+    began = clock.monotonic()
+    assert client.get_caller_identity()["Account"] == "111122223333"
+    assert clock.monotonic() - began < 10
