@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from botocore.awsrequest import AWSResponse
 from botocore.compat import HTTPHeaders
+from botocore.parsers import ResponseParserError
 
 from cloudretry.aws.errors import PoolUnavailable
 from cloudretry.core.pool_snapshot import Unavailable
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Exhausted", "send_through"]
 
 _STATUS: Final = 500
+_ERROR_STATUS: Final = 300  # as botocore has it
 _CODE: Final = "EgressPoolExhausted"
 
 
@@ -45,6 +47,7 @@ def send_through(
 
     Raises:
         PoolUnavailable: no member could be had.
+        ResponseParserError: a proxy says "success" in the place of the destination, such as a portal with its login page.
     """
     try:
         response: AWSResponse = passage.send(machine, destination, lambda way, record: way.send(request, record))
@@ -52,4 +55,8 @@ def send_through(
         if isinstance(nothing.why, Unavailable):
             raise PoolUnavailable(endpoint_url=request.url, error=str(nothing.why)) from None
         return Exhausted(request.url, nothing.why.tried)
+    if machine.journey.is_proxys and response.status_code < _ERROR_STATUS:  # which botocore would take for data
+        if response.raw is not None:
+            response.raw.close()
+        raise ResponseParserError(f"a page of a proxy came in the place of an answer (status {response.status_code})")
     return response

@@ -108,8 +108,8 @@ class Transport:
     def close(self) -> None:
         """Close all connections."""
         self._inner.close()
-        for passage in self._passages.all():
-            passage.ways.close()
+        for ways in self._passages.ways():
+            ways.close()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from asyncio import to_thread
 from contextlib import aclosing, closing
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from azure.core.pipeline.transport import HttpRequest
@@ -28,7 +30,9 @@ def get(member: Member, settings: PoolSettings, url: str, record: Record, timeou
 
 
 async def get_async(member: Member, settings: PoolSettings, url: str, record: Record, timeout: float) -> Any:
-    """The async twin, on aiohttp."""
+    """The async twin, on aiohttp; in a thread where that is not installed."""
+    if find_spec("aiohttp") is None:
+        return await to_thread(get, member, settings, url, record, timeout)
     from azure.core.pipeline.transport import AioHttpTransport
 
     from cloudretry.egress.aiohttp_way import AiohttpWay

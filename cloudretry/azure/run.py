@@ -115,6 +115,7 @@ class Run:
         context = self.request.context
         if self._timeout is not None:
             self.policy._configure_timeout(self.request, self._left(), is_response_error=True)  # noqa: SLF001 - as above
+            self._cap_waiting(self.machine.waited + self._left())  # for a member of the pool, too
         context["retry_count"] = self.machine.retry_number - 1
         url = self.request.http_request.url
         self._host = host_of(url).lower()

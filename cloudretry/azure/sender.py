@@ -11,6 +11,8 @@ from functools import cached_property
 from operator import getitem
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from azure.core.exceptions import ServiceResponseError
+
 from cloudretry.azure.errors import PoolUnavailable
 from cloudretry.azure.exhausted import exhausted
 from cloudretry.azure.probe import get, get_async
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["Sender", "put_before_transport"]
 
 _UNPACED: Final = nullcontext()
+_ERROR_STATUS: Final = 300
 
 
 def put_before_transport(policy: Any) -> None:
@@ -53,7 +56,6 @@ class Sender:
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
-        self._passages: Passages[Any] = Passages(self._way, self.get)
 
     def send(self, request: Any, **options: Any) -> Any:
         """Send with the call's turn, through the pool if there is one, or else as the transport would."""
@@ -66,11 +68,15 @@ class Sender:
             if passage is None:
                 return self._inner.send(request, **options)
             try:
-                return passage.send(
+                response = passage.send(
                     machine, host_of(request.url).lower(), lambda way, record: way.send(request, record, **options)
                 )
             except NoMember as nothing:
                 return _in_place_of_an_answer(nothing, request, is_async=False)
+        if _would_pass_as_data(machine, response):
+            _close(response)
+            raise _a_page(response)
+        return response
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -87,6 +93,13 @@ class Sender:
         return self._passages.of(current.engine, current.machine, url, why_not)
 
     @cached_property
+    def _passages(self) -> Passages[Any]:
+        return self._closing().with_passages(self._inner, Passages(self._way, self.get))
+
+    def _closing(self) -> type[_Close]:
+        return _Close
+
+    @cached_property
     def _why_unfit(self) -> str | None:
         from cloudretry.egress.requests_way import can_serve  # imports requests, which an aio client may not have
 
@@ -95,7 +108,6 @@ class Sender:
     def _way(self, member: Member, settings: PoolSettings) -> Any:
         from cloudretry.egress.requests_way import RequestsWay
 
-        _Close.after(self._inner, _Close, self._passages)
         return RequestsWay(self._inner, member, settings)
 
 
@@ -115,22 +127,41 @@ class AsyncSender(Sender):
             if passage is None:
                 return await self._inner.send(request, **options)
             try:
-                return await passage.send_async(
+                response = await passage.send_async(
                     machine, host_of(request.url).lower(), lambda way, record: way.send(request, record, **options)
                 )
             except NoMember as nothing:
                 return _in_place_of_an_answer(nothing, request, is_async=True)
+        if _would_pass_as_data(machine, response):
+            closing = _close(response)
+            if inspect.isawaitable(closing):
+                await closing
+            raise _a_page(response)
+        return response
+
+    @cached_property
+    def _in_threads(self) -> bool:
+        """Whether its transport is the one for asyncio that runs requests in threads."""
+        return any(cls.__name__ == "AsyncioRequestsTransport" for cls in type(self._inner).__mro__)
+
+    def _closing(self) -> type[_Close]:
+        return _Close if self._in_threads else _AsyncClose
 
     @cached_property
     def _why_unfit(self) -> str | None:
+        if self._in_threads:
+            return super()._why_unfit
         from cloudretry.egress.aiohttp_way import can_serve
 
         return None if can_serve(self._inner) else f"its transport is a {type(self._inner).__name__}"
 
     def _way(self, member: Member, settings: PoolSettings) -> Any:
+        if self._in_threads:
+            from cloudretry.egress.requests_way import AsyncRequestsWay
+
+            return AsyncRequestsWay(self._inner, member, settings)
         from cloudretry.egress.aiohttp_way import AiohttpWay
 
-        _Close.after(self._inner, _AsyncClose, self._passages)
         return AiohttpWay(self._inner, member, settings)
 
 
@@ -139,17 +170,17 @@ class _Close:
 
     def __init__(self, inner: Any, passages: Passages[Any]) -> None:
         self._inner = inner
-        self._passages = passages
+        self.passages = passages
 
-    @staticmethod
-    def after(inner: Any, kind: type[_Close], passages: Passages[Any]) -> None:
-        """Put it there, once."""
-        if not isinstance(vars(inner).get("close"), _Close):
-            inner.close = kind(inner, passages)
+    @classmethod
+    def with_passages(cls, inner: Any, passages: Passages[Any]) -> Passages[Any]:
+        """Put it there, once; the passages that all clients on this transport share."""
+        close = vars(inner).setdefault("close", cls(inner, passages))
+        return close.passages if isinstance(close, _Close) else passages
 
     def __call__(self) -> Any:
-        for passage in self._passages.all():
-            passage.ways.close()
+        for ways in self.passages.ways():
+            ways.close()
         return type(self._inner).close(self._inner)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -160,14 +191,28 @@ class _AsyncClose(_Close):
     async def __call__(self) -> None:
         from cloudretry.egress.aiohttp_way import close_all
 
-        for passage in self._passages.all():
-            await close_all(passage.ways)
+        for ways in self.passages.ways():
+            await close_all(ways)
         await type(self._inner).close(self._inner)
 
 
 def _turn_of(machine: RetryMachine) -> Any:
     place = machine.place
     return _UNPACED if place is None or place.turn is None else place.turn
+
+
+def _would_pass_as_data(machine: RetryMachine, response: Any) -> bool:
+    """Whether a proxy says "success" in the place of the destination, such as a portal with its login page."""
+    return bool(machine.journey.is_proxys) and response.status_code < _ERROR_STATUS
+
+
+def _close(response: Any) -> Any:
+    inner = getattr(response, "_internal_response", None) or response.internal_response
+    return inner.close()
+
+
+def _a_page(response: Any) -> ServiceResponseError:
+    return ServiceResponseError(f"a page of a proxy came in the place of an answer (status {response.status_code})")
 
 
 def _in_place_of_an_answer(nothing: NoMember, request: Any, *, is_async: bool) -> Any:

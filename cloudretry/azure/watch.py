@@ -11,6 +11,8 @@ from azure.core.pipeline.policies import AsyncHTTPPolicy, HTTPPolicy
 
 from cloudretry.azure.classify import outcome_of_error, outcome_of_response
 from cloudretry.azure.run import end_call
+from cloudretry.azure.sender import put_before_transport
+from cloudretry.runtime.current import CURRENT, Current
 
 if TYPE_CHECKING:
     from azure.core.pipeline import PipelineContext, PipelineRequest, PipelineResponse
@@ -28,17 +30,20 @@ _KEY: Final = "cloudretry_watched"
 class Watched:
     """A call that others decide about: its attempts are recorded."""
 
-    __slots__ = ("_context", "_engine", "_machine")
+    __slots__ = ("_context", "_engine", "_machine", "current")
 
     def __init__(self, engine: Engine, machine: RetryMachine, context: PipelineContext) -> None:
         self._engine = engine
         self._machine = machine
         self._context = context
+        self.current = Current(engine, machine)
         context[_KEY] = self
 
     def attempt(self, answer: Answer) -> None:
         """Note what an attempt came to."""
         outcome = outcome_of_error(answer) if isinstance(answer, Exception) else outcome_of_response(answer.http_response)
+        if self._machine.journey is not None:
+            outcome = self._machine.journey.seen(outcome)
         if outcome is None:
             self._machine.answered()
         else:
@@ -59,7 +64,7 @@ class Watched:
 
 
 class Watch(HTTPPolicy[Any, Any]):
-    """Tells a Watched, if the request has one, what each attempt came to."""
+    """Tells a Watched, if the request has one, what each attempt came to. Its call takes its pool's ways."""
 
     def __init__(self, following: HTTPPolicy[Any, Any]) -> None:
         self.next = following
@@ -67,14 +72,18 @@ class Watch(HTTPPolicy[Any, Any]):
     def send(self, request: PipelineRequest[Any]) -> PipelineResponse[Any, Any]:
         """Pass the request on."""
         watched: Watched | None = request.context.get(_KEY)
+        if watched is None:
+            return self.next.send(request)
+        put_before_transport(self)
+        token = CURRENT.set(watched.current)
         try:
             response = self.next.send(request)
         except Exception as error:
-            if watched is not None:
-                watched.attempt(error)
+            watched.attempt(error)
             raise
-        if watched is not None:
-            watched.attempt(response)
+        finally:
+            CURRENT.reset(token)
+        watched.attempt(response)
         return response
 
 
@@ -87,12 +96,16 @@ class AsyncWatch(AsyncHTTPPolicy[Any, Any]):
     async def send(self, request: PipelineRequest[Any]) -> PipelineResponse[Any, Any]:
         """Pass the request on."""
         watched: Watched | None = request.context.get(_KEY)
+        if watched is None:
+            return await self.next.send(request)
+        put_before_transport(self)
+        token = CURRENT.set(watched.current)
         try:
             response = await self.next.send(request)
         except Exception as error:
-            if watched is not None:
-                watched.attempt(error)
+            watched.attempt(error)
             raise
-        if watched is not None:
-            watched.attempt(response)
+        finally:
+            CURRENT.reset(token)
+        watched.attempt(response)
         return response

@@ -43,7 +43,8 @@ def exchange(member: Member, settings: PoolSettings, url: str, provider: str, ti
         raise
     except Exception as error:  # noqa: BLE001 - whatever the SDK raises, the record tells what it means
         answer = error
-    return Tried(end_of(record, answer), record.challenge, current_clock().monotonic() - began)
+    challenge = record.challenge or getattr(answer, "headers", {}).get("Proxy-Authenticate")  # on plain http it is the answer
+    return Tried(end_of(record, answer), challenge, current_clock().monotonic() - began)
 
 
 def _getter(provider: str) -> Any:

@@ -53,8 +53,8 @@ def _effect_of(end: TryEnd, member: Member, slow: Slow) -> Effect:
     if end.reason in _BY_REASON:
         return _BY_REASON[end.reason]
     at_the_member = end.hop is Hop.MEMBER and not member.direct
-    if end.reason is Reason.CERTIFICATE:
-        return Effect.WITHHOLD_MEMBER if at_the_member else Effect.WITHHOLD_PAIR
+    if end.reason is Reason.CERTIFICATE:  # an address shows that of the destination, which is for this one alone
+        return Effect.WITHHOLD_MEMBER if at_the_member and member.connect_to is None else Effect.WITHHOLD_PAIR
     return Effect.COOL_MEMBER if at_the_member else _beyond_the_member(end, member)
 
 

@@ -38,6 +38,7 @@ class RetryMachine:
         attempts: how many attempts have ended.
         outcome: what the last failed attempt came to; None while none has failed.
         ended: why the call does not go out again; None while it goes on.
+        held: seconds that it has waited for a member of an egress pool; the adapter sets it.
         journey: the call's way through an egress pool, for the adapter that sends it; nothing here looks at it.
         place: the call's place at its quota, for the engine; as above.
         rewindable: whether the request's body can be sent from its start again; the adapter may set it.
@@ -52,6 +53,7 @@ class RetryMachine:
         "attempts",
         "call",
         "ended",
+        "held",
         "journey",
         "outcome",
         "place",
@@ -67,6 +69,7 @@ class RetryMachine:
         self.started = started
         self.rewindable = True
         self.told = False
+        self.held = 0.0
         self.journey: Any = None
         self.place: Any = None
         self.attempts = 0
@@ -84,8 +87,8 @@ class RetryMachine:
 
     @property
     def waited(self) -> float:
-        """Seconds of all waits decided so far."""
-        return sum(self._delays)
+        """Seconds of all waits so far, as decided, and of those for members."""
+        return sum(self._delays) + self.held
 
     def answered(self) -> None:
         """Note that the provider answered: there is nothing to decide."""

@@ -14,6 +14,7 @@ from cloudretry.core.lazy_heap import LazyHeap
 from cloudretry.core.member_changes import Actor, Instant, MemberChanged
 from cloudretry.core.member_health import State
 from cloudretry.core.pool_records import Grant, Records
+from cloudretry.core.tries import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -221,7 +222,8 @@ class Pool:
             seat.ramp.begin(at.monotonic)
         seat.in_flight += 1
         self._settle(seat, at)
-        return Grant(number, seat.member, destination, call, judges_member, judges_pair, url)
+        rejections = seat.counters[Reason.AUTH_REJECTED] + seat.counters[Reason.CERTIFICATE] if seat.counters else 0
+        return Grant(number, seat.member, destination, call, judges_member, judges_pair, url, rejections)
 
     def _filter(self, wanted: Wanted, at: Instant) -> Callable[[Seat], bool] | None:
         """Which members the call may get; None: all."""

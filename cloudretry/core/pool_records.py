@@ -44,6 +44,7 @@ class Grant(NamedTuple):
         number: counts all that the pool has admitted, from 1.
         judges_member: it is the trial of a member that is not eligible; `judges_pair`, of its way to the destination.
         probe: URL that is to be fetched in place of the request, and whose host the destination is.
+        rejections: how often credentials have been rejected, or certificates not been trusted, by this member so far.
     """
 
     number: int
@@ -53,6 +54,7 @@ class Grant(NamedTuple):
     judges_member: bool
     judges_pair: bool
     probe: str | None = None
+    rejections: int = 0
 
     @property
     def trial(self) -> bool:
@@ -82,7 +84,10 @@ class Records:
 
     def configure(self, settings: PoolSettings, at: Instant) -> None:
         """Take up settings: members may be new, gone, changed, taken out or brought back."""
+        before: PoolSettings = getattr(self, "settings", settings)
         self.settings = settings
+        if settings.ca_bundle != before.ca_bundle:
+            self._trust_again(at)
         self.rules = Rules(
             cooldown=settings.cooldown, successes=settings.probe.successes, slow=settings.slow.threshold, rng=self._rng
         )
@@ -197,6 +202,15 @@ class Records:
             self.take_out(seat, at, by=Actor.CONFIGURATION)
         elif before.disabled and not member.disabled and seat.health.reason is Reason.OPERATOR:
             self.bring_back(seat, at, by=Actor.CONFIGURATION)
+
+    def _trust_again(self, at: Instant) -> None:
+        """Other certificates are trusted now: what was withheld for one that was not may be tried."""
+        for seat in self.seats.values():
+            if seat.health.reason is Reason.CERTIFICATE:
+                self.bring_back(seat, at, by=Actor.CONFIGURATION)
+        for pair in self.pairs:
+            if pair.health.reason is Reason.CERTIFICATE and pair.health.state is State.DISABLED:
+                self._change_pair(pair, released(pair.health, at.monotonic), at, by=Actor.CONFIGURATION)
 
     def _renew(self, seat: Seat, at: Instant) -> None:
         """It leads elsewhere, or with other credentials: what was known of it does not hold, and what is under way is late."""

@@ -98,8 +98,9 @@ class AiohttpWay:
         return self._loop is asyncio.get_running_loop()
 
     def is_busy(self) -> bool:
-        """Whether somebody is sending through it; closing would cut that off."""
-        return self._in_flight > 0
+        """Whether somebody is sending through it, or reading the body of an answer; closing would cut that off."""
+        connector: Any = self._twin.session.connector
+        return self._in_flight > 0 or bool(connector is not None and connector._acquired)  # noqa: SLF001 - aiohttp keeps it to itself
 
 
 async def close_all(ways: Ways[AiohttpWay]) -> None:
@@ -151,4 +152,5 @@ def _context(verify: Any, certificate: Any, ca_bundle: str | None) -> Any:
             context.load_cert_chain(*([certificate] if isinstance(certificate, str) else certificate))
         return context
 
-    return shared_context(("aiohttp", str(verify), certificate, ca_bundle), build)
+    bundle = verify if isinstance(verify, str) else None
+    return shared_context(("aiohttp", str(verify), certificate, ca_bundle), build, bundle, ca_bundle)

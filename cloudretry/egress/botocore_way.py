@@ -14,7 +14,7 @@ from urllib3 import PoolManager, ProxyManager, Timeout
 from cloudretry.egress.record import CURRENT
 from cloudretry.egress.route import Route, route_of
 from cloudretry.egress.tls import proxy_context, shared_context, trust
-from cloudretry.egress.urllib3_connections import close_pools, recorded_pools
+from cloudretry.egress.urllib3_connections import close_pools, recorded_pools, watch_body
 
 if TYPE_CHECKING:
     import ssl
@@ -49,9 +49,12 @@ class BotocoreWay:
         record.proxied = self._proxied
         token = CURRENT.set(record)
         try:
-            return self._send(request)
+            response = self._send(request)
         finally:
             CURRENT.reset(token)
+        if request.stream_output:
+            watch_body(response.raw, record)
+        return response
 
     def close(self) -> None:
         """Close the connections that nobody uses now; those in use are closed after use."""
@@ -117,7 +120,7 @@ class _Certificates:
     def context(self) -> ssl.SSLContext:
         session = self._session
         key = (type(session), self._requirement, self.trusted, session._cert_file, session._key_file, self._ca_bundle)  # noqa: SLF001
-        return shared_context(key, self._build)
+        return shared_context(key, self._build, self.trusted, self._ca_bundle)
 
     def _build(self) -> ssl.SSLContext:
         session = self._session

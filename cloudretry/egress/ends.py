@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
+from math import inf
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from cloudretry.core.outcome import Phase
@@ -22,6 +24,7 @@ _NOT_FOUND: Final = 404  # some proxies say so of a name that they can't resolve
 _TOO_MANY: Final = 429
 _CLIENT_ERROR: Final = 400
 _SERVER_ERROR: Final = 500
+_MEBIBYTE: Final = 1_048_576
 _CANT_REACH: Final = frozenset({502, 503, 504})
 
 _CLOUDS_MARKS: Final = (
@@ -54,11 +57,29 @@ class Answer(Protocol):
     headers: Mapping[str, str]
 
 
-def end_of(record: Record, answer: Answer | Any | BaseException) -> TryEnd:
-    """How a try ended that came to this: a response of the SDK, or what was raised (cancellations too)."""
+def end_of(record: Record, answer: Answer | Any | BaseException, *, per_mib: float | None = None) -> TryEnd:
+    """How a try ended that came to this just now: a response of the SDK, or what was raised (cancellations too).
+
+    `per_mib`: seconds for each MiB of a body, where more is slow. A streamed body, which the caller reads, never is.
+    """
     if isinstance(answer, BaseException):
         return _failed(record, answer)
-    return _proxys_own(record, answer) or _end(record, Phase.DONE, Hop.DESTINATION, None, answer.status_code)
+    proxys = _proxys_own(record, answer)
+    if proxys is not None:
+        return proxys
+    if per_mib is not None and _body_took(record) > per_mib * _mebibytes(answer):
+        return _end(record, Phase.BODY, Hop.DESTINATION, Reason.SLOW_BODY, answer.status_code)
+    return _end(record, Phase.DONE, Hop.DESTINATION, None, answer.status_code)
+
+
+def _body_took(record: Record) -> float:
+    return 0.0 if record.first_byte is None else time.monotonic() - record.sent_at - record.first_byte
+
+
+def _mebibytes(answer: Answer) -> float:
+    """At least one, since the time of a small body tells of the scheduler; infinitely many where nobody says."""
+    length = answer.headers.get("Content-Length") or ""
+    return max(1.0, int(length) / _MEBIBYTE) if length.isdecimal() else inf
 
 
 def _end(record: Record, phase: Phase, hop: Hop, reason: Reason | None, status: int | None = None) -> TryEnd:

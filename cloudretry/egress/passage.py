@@ -34,7 +34,7 @@ __all__ = ["Journey", "NoMember", "Passage"]
 W = TypeVar("W", bound=Any)
 A = TypeVar("A")
 
-_NOBODYS_FAULT = frozenset({None, Reason.DESTINATION_STATUS, Reason.CANCELLED})
+_NOBODYS_FAULT = frozenset({None, Reason.DESTINATION_STATUS, Reason.SLOW_BODY, Reason.CANCELLED})
 
 
 class NoMember(Exception):  # noqa: N818 - no error of ours: each cloud's room makes the SDK's own of it
@@ -50,19 +50,30 @@ class Journey:
     """One call's way through a pool, over all its attempts. Not shared between threads.
 
     Args:
+        waited_elsewhere: seconds that it has waited for members of another pool.
         member: through which the last try went; None: none could be had.
         end: how that try ended.
         last: what it came to, a response or an exception.
         stop: why the call must not go out again, whatever its settings say.
-        waited: seconds that it has waited for members.
     """
 
+    pool: EgressPool
     tries: Tries
+    waited_elsewhere: float = 0.0
     member: str | None = None
     end: TryEnd | None = None
     last: Any = None
     stop: StopReason | None = None
-    waited: float = 0.0
+
+    @property
+    def waited(self) -> float:
+        """Seconds that it has waited for members."""
+        return self.waited_elsewhere + self.tries.waited
+
+    @property
+    def is_proxys(self) -> bool:
+        """Whether the response that is handed over is a proxy's own, in the place of an answer."""
+        return self.end is not None and self.end.reason not in _NOBODYS_FAULT
 
     def admitted(self, answer: Lease | Unavailable | Exhausted | Spent) -> Lease:
         """A member. Raises NoMember, or the error of the last try, where there is none for this call."""
@@ -78,8 +89,9 @@ class Journey:
 
     def goes_on(self, lease: Lease, record: Record, answer: Any) -> bool:
         """End a try. True: the next member's turn. False: hand over what the try came to. Raises NoMember."""
-        self.last, self.end = answer, end_of(record, answer)
+        self.last, self.end = answer, end_of(record, answer, per_mib=self.pool.settings.slow.per_mib)
         step = lease.end(self.end)
+        record.afterwards = lease.after
         if isinstance(step, Again):
             return True
         if isinstance(step, Exhausted):
@@ -89,17 +101,25 @@ class Journey:
         return False
 
     def seen(self, outcome: Outcome | None) -> Outcome | None:
-        """What an attempt came to, now that it is known how far the request came; None: the provider answered."""
-        end = self.end
-        at_fault = end is not None and end.reason not in _NOBODYS_FAULT
+        """What an attempt came to, now that it is known how far the request came; None: the provider answered.
+
+        Once for each attempt: the next one may not come this way.
+        """
+        end, stop, is_at_fault = self.end, self.stop, self.is_proxys
+        member = self.member
+        self.begin()
         if outcome is None:
-            if not at_fault and self.stop is None:
+            if not is_at_fault and stop is None:
                 return None
             outcome = Outcome(kind=Kind.TRANSIENT, wall=current_clock().wall())  # a proxy's page in the place of an answer
-        if end is not None and end.reason is not None and at_fault:
+        if end is not None and end.reason is not None and is_at_fault:
             code = outcome.code or end.reason.value
             outcome = replace(outcome, kind=_kind(end), phase=end.phase, status=end.status or outcome.status, code=code)
-        return replace(outcome, member=self.member, stop=self.stop or outcome.stop)
+        return replace(outcome, member=member, stop=stop or outcome.stop)
+
+    def begin(self) -> None:
+        """An attempt begins, or one that is over is forgotten."""
+        self.member, self.end, self.last, self.stop = None, None, None, None
 
 
 def _kind(end: TryEnd) -> Kind:
@@ -136,14 +156,15 @@ class Passage(Generic[W]):
         """Send one attempt, by one member after another as SPEC C1 has it. Raises what the last try did, or NoMember."""
         journey = self._journey(machine, destination)
         while True:
-            began = current_clock().monotonic()
-            answer = journey.tries.acquire(destination, budget=_budget(machine, journey), meanwhile=self._look_around)
-            journey.waited += current_clock().monotonic() - began
+            try:
+                answer = journey.tries.acquire(destination, budget=_budget(machine), meanwhile=self._look_around)
+            finally:
+                machine.held = journey.waited
             with journey.admitted(answer) as lease:
                 if lease.probe is not None:
                     self._try_out(lease, lease.probe)
                     continue
-                way, record = self.ways.of(lease.member), Record()
+                way, record = self._way(lease), Record()
                 try:
                     response = send(way, record)
                 except Exception as error:
@@ -157,16 +178,15 @@ class Passage(Generic[W]):
         """The async twin; cancelling ends it at once."""
         journey = self._journey(machine, destination)
         while True:
-            began = current_clock().monotonic()
-            answer = await journey.tries.acquire_async(
-                destination, budget=_budget(machine, journey), meanwhile=self._look_around
-            )
-            journey.waited += current_clock().monotonic() - began
+            try:
+                answer = await journey.tries.acquire_async(destination, budget=_budget(machine), meanwhile=self._look_around)
+            finally:
+                machine.held = journey.waited
             with journey.admitted(answer) as lease:
                 if lease.probe is not None:
                     await self._try_out_async(lease, lease.probe)
                     continue
-                way, record = self.ways.of(lease.member), Record()
+                way, record = self._way(lease), Record()
                 try:
                     response = await send(way, record)
                 except Exception as error:
@@ -175,6 +195,11 @@ class Passage(Generic[W]):
                 else:
                     if not journey.goes_on(lease, record, response):
                         return response
+
+    def _way(self, lease: Lease) -> W:
+        """Made anew where what it was made with may not hold any more."""
+        settings = self.pool.settings
+        return self.ways.of(lease.member, (lease.rejections, settings.connect_timeout, settings.ca_bundle))
 
     def _look_around(self) -> None:
         """Whoever waits looks whether the configuration has changed: an operator may have brought a member back."""
@@ -189,7 +214,7 @@ class Passage(Generic[W]):
             answer = self._get(lease.member, settings, url, record, settings.probe.timeout)
         except Exception as error:  # noqa: BLE001 - any end tells of the member
             answer = error
-        lease.end(end_of(record, answer))
+        _judge(lease, record, answer)
 
     async def _try_out_async(self, lease: Lease, url: str) -> None:
         record, settings, answer = Record(), self.pool.settings, None
@@ -197,16 +222,25 @@ class Passage(Generic[W]):
             answer = await self._get(lease.member, settings, url, record, settings.probe.timeout)
         except Exception as error:  # noqa: BLE001 - as above
             answer = error
-        lease.end(end_of(record, answer))
+        _judge(lease, record, answer)
 
     def _journey(self, machine: RetryMachine, destination: str) -> Journey:
         journey: Journey | None = machine.journey
-        if journey is None:
-            call = machine.call
-            journey = machine.journey = Journey(self.pool.tries(call=str(call), key=call.account or destination))
-        journey.member, journey.end, journey.last, journey.stop = None, None, None, None
+        if journey is None or journey.pool is not self.pool:  # it may have become known whose call it is: see engine.rename
+            call, before = machine.call, machine.held
+            tries = self.pool.tries(call=str(call), key=call.account or destination)
+            journey = machine.journey = Journey(self.pool, tries, before)
+        journey.begin()
         return journey
 
 
-def _budget(machine: RetryMachine, journey: Journey) -> float:
-    return max(0.0, machine.settings.time_budget - machine.waited - journey.waited)
+def _judge(lease: Lease, record: Record, answer: Any) -> None:
+    """End a probe. Raises what it came to where that says nothing of the member: the request could not be sent either."""
+    end = end_of(record, answer)
+    lease.end(end)
+    if end.reason is Reason.CANCELLED:
+        raise answer
+
+
+def _budget(machine: RetryMachine) -> float:
+    return max(0.0, machine.settings.time_budget - machine.waited)

@@ -1,4 +1,4 @@
-"""Which pool a client's request takes, if any. One set of passages per client."""
+"""Which pool a client's request takes, if any. One set of passages per client, or for clients that share a transport."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from cloudretry.core.machine import RetryMachine
     from cloudretry.core.pool_settings import Member, PoolSettings
+    from cloudretry.egress.pool import EgressPool
+    from cloudretry.egress.ways import Ways
     from cloudretry.runtime.engine import Engine
 
 __all__ = ["Passages"]
@@ -24,7 +26,7 @@ W = TypeVar("W", bound=Any)
 
 
 class Passages(Generic[W]):
-    """One client's, by pool. Thread-safe.
+    """By pool. Thread-safe.
 
     Args:
         make: what sends through one member.
@@ -34,7 +36,7 @@ class Passages(Generic[W]):
     def __init__(self, make: Callable[[Member, PoolSettings], W], get: Callable[..., Any]) -> None:
         self._make = make
         self._get = get
-        self._passages: dict[str, Passage[W]] = {}
+        self._passages: dict[EgressPool, Passage[W]] = {}
 
     def of(self, engine: Engine, machine: RetryMachine, url: str, why_not: str | None) -> Passage[W] | None:
         """The one that a request takes; None: it goes out by itself.
@@ -48,15 +50,15 @@ class Passages(Generic[W]):
             _say_once(name, why_not)
             return None
         pool = pool_of(engine, name)
-        passage = self._passages.get(name)
-        if passage is None or passage.pool is not pool:
-            passage = self._passages[name] = Passage(pool, self._make, self._get)
+        passage = self._passages.get(pool)
+        if passage is None:
+            passage = self._passages.setdefault(pool, Passage(pool, self._make, self._get))
         parts = urlsplit(url)
         return None if passage.skips(parts.hostname or "", parts.port) else passage
 
-    def all(self) -> list[Passage[W]]:
-        """Those that were used so far."""
-        return list(self._passages.values())
+    def ways(self) -> list[Ways[W]]:
+        """All that were used so far, to be closed."""
+        return [passage.ways for passage in self._passages.values()]
 
 
 _said: Final[set[tuple[str, str]]] = set()

@@ -14,6 +14,7 @@ from cloudretry.core.pool import Wanted
 from cloudretry.core.tries import Reason, TryEnd
 from cloudretry.egress.guard import Guard
 from cloudretry.egress.waiting import AsyncBell, ThreadBell
+from cloudretry.runtime.clock import current_clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,9 +78,10 @@ class Tries:
 
     Attributes:
         failover: what the call has tried.
+        waited: seconds that it has waited for members.
     """
 
-    __slots__ = ("_call", "_guard", "_held", "_key", "_trials_first", "failover")
+    __slots__ = ("_call", "_guard", "_held", "_key", "_trials_first", "failover", "waited")
 
     def __init__(self, guard: Guard, call: str | None, key: str | None) -> None:
         self.failover = Failover(guard.settings.retries, guard.settings.exhausted_answer)
@@ -88,6 +90,7 @@ class Tries:
         self._key = key
         self._trials_first = True
         self._held: Lease | None = None
+        self.waited = 0.0
 
     def acquire(
         self, destination: str, *, budget: float | None = None, meanwhile: Callable[[], object] | None = None
@@ -157,6 +160,7 @@ class Tries:
         return self._guard.join(wanted, self._call, ring, budget=budget, patient=patient)
 
     def _leave(self, waiter: Waiter) -> None:
+        self.waited += current_clock().monotonic() - waiter.since
         late = self._guard.leave(waiter)
         if late is not None:  # it came as the wait was cancelled
             self._guard.finish(late, _CANCELLED)
@@ -182,15 +186,17 @@ class Lease:
         trial: it judges whether the member, or its way to the destination, has recovered.
         probe: URL of a configured probe that is to be fetched in place of the request; None: send the request.
         fresh: a connection that was kept alive must not be used.
+        rejections: how often credentials were rejected or certificates not trusted; after one more they are to be read again.
         kept: the next try is given this lease again.
     """
 
-    __slots__ = ("_admission", "_guard", "_over", "_tries", "fresh", "kept", "member", "probe", "trial")
+    __slots__ = ("_admission", "_guard", "_over", "_tries", "fresh", "kept", "member", "probe", "rejections", "trial")
 
     def __init__(self, guard: Guard, tries: Tries, admission: Admission) -> None:
         self.member: Member = admission.grant.member
         self.trial = admission.grant.trial
         self.probe = admission.grant.probe
+        self.rejections = admission.grant.rejections
         self.fresh = False
         self.kept = False
         self._admission = admission

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from functools import cache
 from threading import Lock
 from typing import TYPE_CHECKING, Final
@@ -55,6 +56,8 @@ def _states() -> PoolStates:
 
 
 _lock: Final = Lock()
+if hasattr(os, "register_at_fork"):  # a child must not find it held by a thread that it does not have
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 _users: Final[WeakKeyDictionary[EgressPool, _Users]] = WeakKeyDictionary()
 _pools: Final[WeakValueDictionary[PoolSettings, EgressPool]] = WeakValueDictionary()
 _of_engines: Final[WeakKeyDictionary[Engine, dict[str, tuple[PoolSettings, EgressPool]]]] = WeakKeyDictionary()

@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, Final
 from cloudretry.core.tries import Hop
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from cloudretry.core.outcome import Phase
+    from cloudretry.core.tries import TryEnd
 
 __all__ = ["CURRENT", "Record"]
 
@@ -30,9 +33,11 @@ class Record:
         error: what ended it at the connection, before an SDK made its own error of it.
         sent_at: monotonic seconds when the last byte was written.
         first_byte: seconds from then to the answer.
+        afterwards: told how it really ended, where that comes out while the caller reads a streamed body.
     """
 
     __slots__ = (
+        "afterwards",
         "challenge",
         "error",
         "first_byte",
@@ -58,6 +63,7 @@ class Record:
         self.error: BaseException | None = None
         self.sent_at = 0.0
         self.first_byte: float | None = None
+        self.afterwards: Callable[[TryEnd], None] | None = None
 
     def at(self, phase: Phase, hop: Hop) -> None:
         """It is here now."""

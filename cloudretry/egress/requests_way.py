@@ -22,7 +22,7 @@ from urllib3.util.ssl_ import create_urllib3_context
 from cloudretry.egress.record import CURRENT
 from cloudretry.egress.route import Route, route_of
 from cloudretry.egress.tls import proxy_context, shared_context, trust
-from cloudretry.egress.urllib3_connections import close_pools, recorded_pools
+from cloudretry.egress.urllib3_connections import close_pools, recorded_pools, watch_body
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -67,9 +67,11 @@ class RequestsWay:
         record.proxied = self._proxied
         token = CURRENT.set(record)
         try:
-            return self._send(request, **self._own(options))
+            response = self._send(request, **self._own(options))
         finally:
             CURRENT.reset(token)
+        _watch_streamed(response, options, record)
+        return response
 
     def _own(self, options: dict[str, Any]) -> dict[str, Any]:
         options["proxies"] = self._proxies
@@ -98,9 +100,17 @@ class AsyncRequestsWay(RequestsWay):
         record.proxied = self._proxied
         token = CURRENT.set(record)
         try:
-            return await self._send(request, **self._own(options))
+            response = await self._send(request, **self._own(options))
         finally:
             CURRENT.reset(token)
+        _watch_streamed(response, options, record)
+        return response
+
+
+def _watch_streamed(response: Any, options: dict[str, Any], record: Record) -> None:
+    if options.get("stream"):
+        inner = getattr(response, "_internal_response", None) or response.internal_response
+        watch_body(inner.raw, record)
 
 
 class _ThreadedSession(requests.Session):
@@ -204,4 +214,4 @@ def _context(place: str | None, certificate: tuple[str | None, str | None], ca_b
             context.load_cert_chain(certificate[0], certificate[1])
         return context
 
-    return shared_context(("requests", place, certificate, ca_bundle), build)
+    return shared_context(("requests", place, certificate, ca_bundle), build, place, ca_bundle)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import ssl
 import threading
 from collections.abc import Callable, Hashable
@@ -17,8 +18,12 @@ _contexts: Final[dict[Hashable, Any]] = {}
 _lock: Final = threading.Lock()
 
 
-def shared_context(key: Hashable, build: Callable[[], ssl.SSLContext]) -> ssl.SSLContext:
-    """The context of that key; built where there is none yet. Nobody may change it afterwards. Thread-safe."""
+def shared_context(key: Hashable, build: Callable[[], ssl.SSLContext], *places: str | None) -> ssl.SSLContext:
+    """The context of that key; built where there is none yet, or where what the places hold has changed since.
+
+    Nobody may change it afterwards. Thread-safe.
+    """
+    key = (key, *map(_stamp, places))
     context = _contexts.get(key)
     if context is None:
         with _lock:
@@ -28,6 +33,18 @@ def shared_context(key: Hashable, build: Callable[[], ssl.SSLContext]) -> ssl.SS
                     _contexts.pop(next(iter(_contexts)))
                 context = _contexts[key] = build()
     return context
+
+
+if hasattr(os, "register_at_fork"):  # a child must not find the lock held by a thread that it does not have
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
+
+
+def _stamp(place: str | None) -> tuple[int, ...] | None:
+    try:
+        status = None if place is None else Path(place).stat()
+    except OSError:  # building will say so
+        status = None
+    return None if status is None else (status.st_ino, status.st_size, status.st_mtime_ns)
 
 
 def trust(context: ssl.SSLContext, place: str) -> None:
@@ -51,4 +68,4 @@ def proxy_context(trusted: str | None, ca_bundle: str | None) -> ssl.SSLContext:
                 trust(context, place)
         return context
 
-    return shared_context(("proxy", trusted, ca_bundle), build)
+    return shared_context(("proxy", trusted, ca_bundle), build, trusted, ca_bundle)

@@ -17,16 +17,17 @@ from urllib3.exceptions import ConnectTimeoutError, NewConnectionError
 
 from cloudretry.core.outcome import Phase
 from cloudretry.core.tries import Hop
+from cloudretry.egress.ends import end_of
 from cloudretry.egress.record import CURRENT, Record
 from cloudretry.egress.route import DIRECT, Route
 from cloudretry.egress.socks import SocksError, handshake
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from cloudretry.core.proxy_url import ProxyUrl
 
-__all__ = ["close_pools", "recorded_pools"]
+__all__ = ["close_pools", "recorded_pools", "watch_body"]
 
 
 _MOST_HEADERS: Final = 100
@@ -45,6 +46,37 @@ def close_pools(manager: Any) -> None:
     manager.clear()
     for pool in pools:
         pool.close()
+
+
+def watch_body(response: Any, record: Record) -> None:
+    """Let the record know if reading this body fails once its try has ended. Nothing, where urllib3 reads otherwise."""
+    if hasattr(response, "_error_catcher"):
+        kind: Any = type(response)
+        response.__class__ = _watched(kind)
+        response.record = record
+
+
+@cache
+def _watched(response_class: Any) -> Any:
+    return type(response_class.__name__, (_Watched, response_class), {"__module__": response_class.__module__})
+
+
+class _Watched:
+    """Goes before a response class."""
+
+    record: Record
+
+    @contextlib.contextmanager
+    def _error_catcher(self) -> Iterator[None]:
+        """Whatever reads the body goes through here."""
+        try:
+            with super()._error_catcher():  # type: ignore[misc]  # of the response class
+                yield
+        except Exception as error:
+            tell, self.record.afterwards = self.record.afterwards, None
+            if tell is not None:
+                tell(end_of(self.record, error))
+            raise
 
 
 def _make_pool(pool_class: Any, route: Route, *args: Any, **kwargs: Any) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from cloudretry.runtime.clock import current_clock
@@ -32,7 +32,7 @@ class Way(Protocol):
         """False: make another one, this one's event loop is gone."""
 
     def is_busy(self) -> bool:
-        """Whether somebody is sending through it."""
+        """Whether somebody is sending through it, or reading an answer, and closing it would cut that off."""
 
 
 W = TypeVar("W", bound=Way)
@@ -52,13 +52,13 @@ class Ways(Generic[W]):
 
     def _begin(self) -> None:
         self._lock = threading.Lock()
-        self._ways: dict[tuple[str | None, str | None], W] = {}
-        self._used: dict[tuple[str | None, str | None], float] = {}
+        self._ways: dict[Hashable, W] = {}
+        self._used: dict[Hashable, float] = {}
         self._look_again = 0.0
 
-    def of(self, member: Member) -> W:
-        """The way of this member."""
-        key = (member.url, member.connect_to)
+    def of(self, member: Member, edition: Hashable = None) -> W:
+        """The way of this member. Another `edition` is made anew, with the references of now; who uses the other may end."""
+        key = (member.url, member.connect_to, edition)
         now = current_clock().monotonic()
         self._used[key] = now
         way = self._ways.get(key)
@@ -68,16 +68,12 @@ class Ways(Generic[W]):
             self._drop_idle(now)
         return way
 
-    def forget(self, member: Member) -> None:
-        """Make this member's way anew when it is next needed, with the credentials of then."""
-        self._drop((member.url, member.connect_to))
-
     def close(self) -> None:
         """Close all."""
         for key in list(self._ways):
             self._drop(key)
 
-    def _made(self, key: tuple[str | None, str | None], member: Member) -> W:
+    def _made(self, key: Hashable, member: Member) -> W:
         with self._lock:
             way = self._ways.get(key)
             if way is None or not way.is_usable():
@@ -93,7 +89,7 @@ class Ways(Generic[W]):
             if way is None or not way.is_busy():
                 self._drop(key)
 
-    def _drop(self, key: tuple[str | None, str | None]) -> None:
+    def _drop(self, key: Hashable) -> None:
         with self._lock:
             way = self._ways.pop(key, None)
             self._used.pop(key, None)

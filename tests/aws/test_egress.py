@@ -2,22 +2,43 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import pickle
 import socket
+import ssl
+from base64 import b64decode
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import boto3
 import pytest
+import trustme
 from botocore.config import Config
-from botocore.exceptions import ClientError, ConnectionClosedError, EndpointConnectionError
+from botocore.exceptions import (
+    ClientError,
+    ConnectionClosedError,
+    EndpointConnectionError,
+    ResponseStreamingError,
+    SSLError,
+)
+from botocore.parsers import ResponseParserError
 
 from cloudretry import Report, attach, history
-from cloudretry.errors import PoolUnavailable
+from cloudretry.core.events import MemberChanged
+from cloudretry.core.outcome import Phase
+from cloudretry.core.pool_settings import Member, PoolSettings
+from cloudretry.core.tries import Reason, TryEnd
+from cloudretry.egress.passage import Journey
+from cloudretry.egress.pool import EgressPool
+from cloudretry.errors import ConfigurationError, PoolUnavailable
+from tests.egress import faults
 
 pytestmark = pytest.mark.wire
 
 Make = Callable[..., Any]
+BRIEF = {"initial": "1ms", "max": "1ms", "jitter": 0}
 URL = "http://sts.cloud.test"  # nobody's name: only the members know the way
 
 
@@ -179,3 +200,146 @@ def test_an_override_may_choose_another_pool(serve: Make, answer: Make) -> None:
     session: Any = boto3.Session(region_name="eu-west-1")
     client = attach(session.client("sts", endpoint_url=URL), configuration=configuration)
     assert client.get_caller_identity()["Account"] == "111122223333"
+
+
+PAGE = b"<html><body>please log in</body></html>"
+
+
+@pytest.mark.parametrize(
+    ("service", "operation", "arguments", "times"),
+    [
+        ("iam", "delete_user", {"UserName": "u"}, 1),
+        ("ec2", "terminate_instances", {"InstanceIds": ["i-1"]}, 1),
+        ("lambda", "invoke", {"FunctionName": "f"}, 1),
+        ("sts", "get_caller_identity", {}, 4),
+        ("s3", "list_buckets", {}, 4),
+        ("s3", "get_object", {"Bucket": "b", "Key": "k"}, 4),
+    ],
+)
+def test_a_portals_page_never_passes_as_a_success(
+    service: str, operation: str, arguments: Any, times: int, serve: Make, pooled: Make, Answer: Any, clock: Any
+) -> None:
+    proxy = serve(Answer(200, PAGE, {"Content-Type": "text/html"}))
+    path_style = Config(s3={"addressing_style": "path"})
+    client = pooled([{"url": proxy.url, "name": "portal"}], service, config=path_style, cooldown=BRIEF)
+    with pytest.raises(ResponseParserError, match="a page of a proxy") as caught:
+        getattr(client, operation)(**arguments)
+    told = history(caught.value)
+    assert told is not None
+    assert {(attempt.member, attempt.phase, attempt.status) for attempt in told.attempts} == {("portal", "wait", 200)}
+    assert len(proxy.requests) == times
+
+
+def test_rotated_credentials_are_read_again_by_every_client(
+    serve: Make, pooled: Make, Answer: Any, answer: Make, clock: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOGIN", "user:old")
+    proxy = serve(answer("sts"), answer("sts"), Answer(407), answer("sts"))
+    clients = [pooled([{"url": "http://${env:LOGIN}@" + proxy.url[7:], "name": "rotated"}]) for _ in range(2)]
+    for client in clients:
+        client.get_caller_identity()
+    monkeypatch.setenv("LOGIN", "user:new")
+    with pytest.raises(ClientError, match="EgressPoolExhausted"):
+        clients[0].get_caller_identity()
+    for client in clients:
+        client.get_caller_identity()
+    sent = [b64decode(request.headers["Proxy-Authorization"].split()[1]) for request in proxy.requests]
+    assert sent == [b"user:old"] * 3 + [b"user:new"] * 2
+
+
+def test_a_probe_that_can_not_be_sent_does_not_go_round_for_ever(
+    serve: Make, pooled: Make, Answer: Any, clock: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOGIN", "user:old")
+    proxy, probe = serve(Answer(407)), {"kind": "https_get", "url": "http://probe.cloud.test/"}
+    client = pooled([{"url": "http://${env:LOGIN}@" + proxy.url[7:]}], probe=probe, cooldown={"auth_recheck": "1s"})
+    for _ in range(2):
+        with pytest.raises(ClientError):
+            client.get_caller_identity()
+    monkeypatch.delenv("LOGIN")
+    with pytest.raises(ConfigurationError, match="LOGIN"):
+        client.get_caller_identity()
+
+
+def test_waiting_for_a_member_is_told_and_bounded(pooled: Make, clock: Any) -> None:
+    report = Report()
+    client = pooled([dead()], retries=0, report=report, cooldown={"initial": "60s", "jitter": 0}, aws={"time_budget": "100s"})
+    waits = []
+    for _ in range(3):  # refused; a trial after 60 s, refused; 120 s would be too long
+        with pytest.raises(EndpointConnectionError) as caught:
+            client.get_caller_identity()
+        told = history(caught.value)
+        assert told is not None
+        waits.append(told.total_wait)
+    assert waits == [0, 60, 0]
+    assert report.total.waited == 60
+    assert isinstance(caught.value, PoolUnavailable)
+
+
+def test_a_body_that_is_cut_while_the_caller_reads_is_recorded(serve: Make, pooled: Make, Answer: Any) -> None:
+    server = serve(Answer(200, b"x" * 100, {"Content-Length": "1000", "x-amz-request-id": "1"}, hang_up=True))
+    changes: list[Any] = []
+    members, path_style = [{**address(server), "name": "cut"}], Config(s3={"addressing_style": "path"})
+    client = pooled(members, "s3", config=path_style, report=changes.append)
+    body = client.get_object(Bucket="b", Key="k")["Body"]
+    with pytest.raises(ResponseStreamingError):
+        body.read()
+    steps = [change.transition for change in changes if isinstance(change, MemberChanged)]
+    assert [(step.destination, step.reason, step.phase) for step in steps] == [("sts.cloud.test", Reason.RESET, Phase.BODY)]
+
+
+def test_more_certificates_hold_at_once(serve: Make, answer: Make, clock: Any, tmp_path: Path) -> None:
+    authority, context = trustme.CA(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("sts.cloud.test").configure_cert(context)
+    server, file, bundle = serve(answer("sts"), tls=context), tmp_path / "settings.json", tmp_path / "authority.pem"
+    trustme.CA().cert_pem.write_to_path(str(bundle))
+    pool: dict[str, Any] = {"members": [{"connect_to": server.url.removeprefix("https://")}]}
+
+    def configure(**settings: Any) -> None:
+        file.write_text(json.dumps({"aws": {"pool": "p"}, "pools": {"p": {**pool, **settings}}}))
+
+    configure()
+    session: Any = boto3.Session(region_name="eu-west-1")
+    client = attach(session.client("sts", endpoint_url="https://sts.cloud.test"), configuration=str(file))
+    with pytest.raises(SSLError):
+        client.get_caller_identity()
+    configure(ca_bundle=str(bundle))
+    with pytest.raises(SSLError):
+        _until_taken(client, clock)
+    authority.cert_pem.write_to_path(str(bundle))  # in the same file
+    clock.sleep(1000)
+    assert client.get_caller_identity()["Account"] == "111122223333"
+    assert server.requests[0].headers["Host"] == "sts.cloud.test"
+
+
+def _until_taken(client: Any, clock: Any) -> None:
+    for _ in range(3):  # seen, settled, taken
+        clock.sleep(2)
+        with contextlib.suppress(PoolUnavailable):
+            client.get_caller_identity()
+
+
+def test_what_an_attempt_came_to_is_judged_once() -> None:
+    """The next one may go past the pool, as after a redirect."""
+    pool = EgressPool(PoolSettings(name="p", members=(Member(name="m", direct=True),)))
+    journey = Journey(pool, pool.tries())
+    journey.end = TryEnd(phase=Phase.WAIT, reason=Reason.RESET)
+    first = journey.seen(None)
+    assert first is not None
+    assert first.phase is Phase.WAIT
+    assert journey.seen(None) is None
+
+
+@pytest.mark.parametrize("what", ["first_byte", "per_mib"])
+def test_slow_answers_cool_where_a_threshold_is_set(what: str, answer: Make, pooled: Make, clock: Any) -> None:
+    body = answer("sts").body
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nx-amzn-RequestId: 1\r\n\r\n" % len(body)
+    parts = {"first_byte": faults.after(0.05, faults.saying(head + body, faults.close))}
+    parts["per_mib"] = faults.saying(head, faults.after(0.05, faults.saying(body, faults.close)))
+    with faults.FaultServer(faults.after_request(parts[what])) as server:
+        member = {"connect_to": f"127.0.0.1:{server.port}", "name": "slow"}
+        client = pooled([member], slow={what: "10ms", "threshold": 2}, when_unavailable="fail")
+        for _ in range(2):
+            assert client.get_caller_identity()["Account"] == "111122223333"
+        with pytest.raises(PoolUnavailable, match="slow: cooling after slow_body"):
+            client.get_caller_identity()

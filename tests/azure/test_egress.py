@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import pickle
 import socket
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +20,7 @@ from cloudretry.config import load_configuration
 from cloudretry.core.history import History
 from cloudretry.errors import PoolUnavailable
 from cloudretry.runtime.engine import Engine
+from tests.egress import faults
 
 pytestmark = pytest.mark.wire
 
@@ -164,3 +167,117 @@ def test_a_configured_probe_judges_recovery(serve: Make, pooled: Make, Answer: A
     assert send().status_code == 200
     asked = [request.headers["Host"] for request in server.requests]
     assert asked == ["management.cloud.test", "probe.cloud.test", "management.cloud.test"]
+
+
+@pytest.mark.parametrize(("method", "times"), [("GET", 4), ("DELETE", 1), ("POST", 1)])
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_portals_page_never_passes_as_a_success(
+    method: str, times: int, *, stream: bool, serve: Make, pooled: Make, Answer: Any, clock: Any
+) -> None:
+    proxy = serve(Answer(200, b"<html>please log in</html>", {"Content-Type": "text/html"}))
+    brief = {"initial": "1ms", "max": "1ms", "jitter": 0}
+    with pytest.raises(ServiceResponseError, match="a page of a proxy") as caught:
+        pooled([{"url": proxy.url, "name": "portal"}], cooldown=brief)(method, stream=stream)
+    attempts = told(caught.value).attempts
+    assert {(attempt.member, attempt.phase, attempt.status) for attempt in attempts} == {("portal", "wait", 200)}
+    assert len(proxy.requests) == times
+
+
+def test_the_callers_timeout_bounds_the_wait_for_a_member(pooled: Make, clock: Any) -> None:
+    send = pooled([dead()], retries=0, cooldown={"initial": "60s", "jitter": 0})
+    with pytest.raises(ServiceRequestError):
+        send()
+    began = clock.monotonic()
+    with pytest.raises(PoolUnavailable):
+        send(timeout=5)
+    assert clock.monotonic() - began < 5
+    with pytest.raises(ServiceRequestError) as caught:
+        send(timeout=100)
+    assert told(caught.value).total_wait == 60
+
+
+def test_where_the_sdk_decides_calls_leave_through_the_pool_too(
+    serve: Make, pooled: Make, Answer: Any, clock: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLOUDRETRY__AZURE__PRESET", "azure-core")
+    server, report = serve(Answer(200, b"{}")), Report()
+    assert pooled([dead(), address(server)], report, algorithm="round_robin")("POST").status_code == 200
+    assert len(server.requests) == 1
+    assert (report.total.attempts, report.total.lost) == (1, 0)
+
+
+def test_asyncios_transport_in_threads_uses_the_pool(serve: Make, Answer: Any, clock: Any) -> None:
+    from azure.core import AsyncPipelineClient
+    from azure.core.pipeline.transport import AsyncioRequestsTransport
+    from azure.core.rest import HttpRequest
+
+    server = serve(Answer(reset=True), Answer(204), Answer(200, b"{}"))
+    probe = {"kind": "https_get", "url": "http://probe.cloud.test/"}
+    pool = {"members": [{"url": server.url}], "probe": probe, "cooldown": {"initial": "1s", "jitter": 0}}
+    engine = Engine(load_configuration({"azure": {"pool": "p"}, "pools": {"p": pool}}).settings)
+
+    async def send() -> Any:
+        transport: Any = AsyncioRequestsTransport()
+        made: Any = AsyncPipelineClient(URL, policies=[AsyncCloudRetryPolicy(engine=engine)], transport=transport)
+        async with made as client:
+            return await client.send_request(HttpRequest("GET", URL + "/thing"))
+
+    assert asyncio.run(send()).status_code == 200
+    asked = [request.headers["Host"] for request in server.requests]
+    assert asked == ["management.cloud.test", "probe.cloud.test", "management.cloud.test"]
+
+
+def test_clients_on_one_transport_share_its_connections_and_close_them_with_it(serve: Make, Answer: Any) -> None:
+    from azure.core import AsyncPipelineClient
+    from azure.core.pipeline.transport import AioHttpTransport
+    from azure.core.rest import HttpRequest
+
+    with faults.FaultServer(faults.answering()) as server:
+        members = [{"connect_to": f"127.0.0.1:{server.port}"}]
+        engine = Engine(load_configuration({"azure": {"pool": "p"}, "pools": {"p": {"members": members}}}).settings)
+
+        async def send() -> None:
+            transport: Any = AioHttpTransport()
+            for _ in range(3):
+                client: Any = AsyncPipelineClient(URL, policies=[AsyncCloudRetryPolicy(engine=engine)], transport=transport)
+                await client.send_request(HttpRequest("GET", URL + "/thing"))
+            await transport.close()
+
+        asyncio.run(send())  # a connection left open is a ResourceWarning, which is an error here
+        gc.collect()
+        assert server.connections == 1
+
+
+def test_a_long_download_is_not_taken_for_an_idle_connection(clock: Any) -> None:
+    """Neither for the five minutes that it takes, nor when a certificate or credentials are read again meanwhile."""
+    from azure.core import AsyncPipelineClient
+    from azure.core.rest import HttpRequest
+
+    rest = threading.Event()
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: 2000\r\nx-ms-request-id: 1\r\n\r\n" + b"x" * 1000
+
+    def slowly(connection: Any) -> None:
+        rest.wait(5)
+        connection.sendall(b"y" * 1000)
+
+    with (
+        faults.FaultServer(faults.after_request(faults.saying(head, slowly))) as slow,
+        faults.FaultServer(faults.answering()) as quick,
+    ):
+        members = [{"connect_to": f"127.0.0.1:{server.port}"} for server in (slow, quick)]
+        pool = {"members": members, "algorithm": "round_robin"}
+        engine = Engine(load_configuration({"azure": {"pool": "p"}, "pools": {"p": pool}}).settings)
+
+        async def send() -> int:
+            made: Any = AsyncPipelineClient(URL, policies=[AsyncCloudRetryPolicy(engine=engine)])
+            async with made as client:
+                response = await client.send_request(HttpRequest("GET", URL + "/large"), stream=True)
+                chunks = response.iter_raw()
+                length = len(await anext(chunks))
+                clock.sleep(1000)
+                await client.send_request(HttpRequest("GET", URL + "/small"))
+                await asyncio.sleep(0)
+                rest.set()
+                return length + sum([len(chunk) async for chunk in chunks])
+
+        assert asyncio.run(send()) == 2000

@@ -151,6 +151,12 @@ def test_a_fault_is_told_with_its_phase_and_what_to_do(
     assert advice in line
 
 
+@pytest.mark.parametrize("provider", ["aws", "azure"])
+def test_on_plain_http_too_a_proxy_is_heard_out(run: Run, proxy: Proxy, provider: str) -> None:
+    member = named("web", proxy(refusing("407 No", "Proxy-Authenticate: NTLM")))
+    assert "it wants NTLM" in run("--to", f"http://{HOST}/", members=[member], provider=provider).line("web")
+
+
 def test_who_does_not_listen_or_answer(run: Run) -> None:
     with faults.black_hole() as silent:
         members = [named("nobody", faults.refused_port()), named("silent", silent)]

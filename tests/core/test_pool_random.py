@@ -75,7 +75,7 @@ class World:
         self.now += seconds
 
     def pick(self, destination: str, tried: tuple[str, ...] = (), *, trials_first: bool = True) -> Grant | None:
-        usable = self.usable(tried) if destination == "fresh" else None
+        usable = None if self.pool.records.pairs.to(destination) else self.usable(tried)
         grant = self.pool.pick(Wanted(destination, tried, key="account", trials_first=trials_first), self.at, "call")
         self.hear()
         if usable is not None:
@@ -190,7 +190,7 @@ class World:
             if member.state != "eligible":
                 assert self.trials(member.name) <= self.concurrency
         assert sum(len(seat.history) for seat in self.pool.records.seats.values()) == self.noted or self.noted > 32
-        assert len(self.pool.records.pairs) <= len(DESTINATIONS) * len(picture.members)
+        assert len(self.pool.records.pairs) <= (len(DESTINATIONS) + 1) * len(picture.members)
 
 
 def held_against(seat: Seat) -> tuple[Any, ...]:

@@ -121,6 +121,11 @@ def test_the_rest_of_the_table(end: TryEnd, effect: Effect) -> None:
     assert effect_of(end, PROXY, Slow()) is effect
 
 
+def test_a_certificate_seen_at_an_address_is_the_destinations() -> None:
+    end = TryEnd(phase=Phase.TLS, hop=Hop.MEMBER, reason=Reason.CERTIFICATE)
+    assert effect_of(end, ADDRESS, Slow()) is Effect.WITHHOLD_PAIR
+
+
 def test_a_slow_first_byte_is_slow_where_that_is_measured() -> None:
     end = TryEnd(phase=Phase.DONE, first_byte=2.0)
     assert effect_of(end, PROXY, Slow()) is Effect.PROVEN
@@ -395,6 +400,18 @@ def test_a_forbidden_destination_is_withheld_and_looked_at_again_after_a_while(e
     assert (desk.last.after, desk.last.pause) == (State.DISABLED, 900.0)
     desk.advance(900.0)
     assert desk.usable("secret") == 1
+
+
+@pytest.mark.parametrize("hop", list(Hop))
+def test_other_certificates_to_trust_are_tried_at_once(hop: Hop) -> None:
+    desk = Desk()
+    desk.send(TryEnd(phase=Phase.TLS, hop=hop, reason=Reason.CERTIFICATE), "ec2")
+    desk.reconfigure(*desk.settings.members)
+    assert desk.usable("ec2") == 0
+    desk.settings = replace(desk.settings, ca_bundle="other.pem")
+    desk.reconfigure(*desk.settings.members)
+    assert desk.usable("ec2") == 1
+    assert (desk.last.after, desk.last.by) == (State.PROBE_ALLOWED, Actor.CONFIGURATION)
 
 
 def test_the_table_of_pairs_is_bounded_and_forgets_the_oldest() -> None:

@@ -104,3 +104,17 @@ def test_without_a_proxy_every_answer_is_the_destinations(status: int) -> None:
     record.reused, record.first_byte = True, 0.25
     end = end_of(record, SimpleNamespace(status_code=status, headers={"content-type": "text/html"}))
     assert (end.phase, end.reason, end.status, end.reused, end.first_byte) == (Phase.DONE, None, status, True, 0.25)
+
+
+@pytest.mark.parametrize(
+    ("took", "length", "slow"),
+    [(3.0, "1048576", True), (3.0, "2097152", False), (3.0, "10", True), (1.0, "10", False), (900.0, None, False)],
+)
+def test_a_body_is_slow_by_its_size(took: float, length: str | None, *, slow: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.monotonic", lambda: 100.0 + 0.5 + took)
+    record, headers = Record(), {} if length is None else {"Content-Length": length}
+    record.sent_at, record.first_byte = 100.0, 0.5
+    answer = SimpleNamespace(status_code=200, headers=headers)
+    assert end_of(record, answer).reason is None
+    end = end_of(record, answer, per_mib=2.0)
+    assert (end.reason, end.phase) == ((Reason.SLOW_BODY, Phase.BODY) if slow else (None, Phase.DONE))

@@ -156,7 +156,7 @@ def test_a_way_that_is_used_now_and_then_stays() -> None:
         assert not way.closed
 
 
-def test_a_forgotten_way_is_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_edition_is_made_anew_and_the_one_before_is_not_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     from cloudretry.egress.route import route_of
 
     member = Member(name="a", url="http://${env:USER_AND_PASSWORD}@127.0.0.1:3128")
@@ -165,9 +165,10 @@ def test_a_forgotten_way_is_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     old = ways.of(member)
     monkeypatch.setenv("USER_AND_PASSWORD", "user:new")
     assert ways.of(member) is old
-    ways.forget(member)
+    assert ways.of(member, 1).headers != old.headers
+    assert not old.closed
+    ways.close()
     assert old.closed
-    assert ways.of(member).headers != old.headers
 
 
 class _Routed(_Way):
