@@ -93,24 +93,32 @@ def microseconds(work: Callable[[], object], rounds: int) -> float:
 
 
 def pieces(hooked: Any) -> dict[str, float]:
+    """What each step adds to the ones before it: a turn that is taken is used and judged, as in a call."""
     hook, seen = captured(hooked)
     context = seen["needs-retry"]["request_dict"]["context"]
-
-    def begin() -> None:
-        earlier = context.pop("cloudretry", None)
-        if earlier is not None and earlier.place is not None:
-            earlier.place.leave()  # its turn, which nobody has used
-        hook.request_created(**seen["request-created"])
-
     request, (answer, _) = seen["before-send"]["request"], seen["needs-retry"]["response"]
     transport = Transport(SimpleNamespace(send=lambda _: answer), 5.0, hook, own_proxies=False)
-    forget = microseconds(lambda: context.pop("nothing", None), PIECES_ROUNDS)
-    return {
-        "request-created: begin the call": microseconds(begin, PIECES_ROUNDS) - forget,
-        "transport: check host and length": microseconds(lambda: transport.send(request), PIECES_ROUNDS),
-        "needs-retry: see the answer": microseconds(lambda: hook.needs_retry(**seen["needs-retry"]), PIECES_ROUNDS),
-        "after-call: count it": microseconds(lambda: hook.after_call(**seen["after-call"]), PIECES_ROUNDS),
+    steps: dict[str, Callable[[], object]] = {
+        "request-created: begin the call, take a turn": lambda: hook.request_created(**seen["request-created"]),
+        "transport: use the turn, check host and length": lambda: transport.send(request),
+        "needs-retry: see the answer": lambda: hook.needs_retry(**seen["needs-retry"]),
+        "after-call: count it": lambda: hook.after_call(**seen["after-call"]),
     }
+
+    def until(number: int) -> Callable[[], None]:
+        chosen = list(steps.values())[:number]
+
+        def work() -> None:
+            for step in chosen:
+                step()
+            machine = context.pop("cloudretry", None)
+            if machine is not None and number < len(steps):
+                machine.place.leave()  # a turn that nobody has used
+
+        return work
+
+    sums = [microseconds(until(number), PIECES_ROUNDS) for number in range(len(steps) + 1)]
+    return {name: after - before for name, before, after in zip(steps, sums, sums[1:], strict=False)}
 
 
 def paired(plain: Any, hooked: Any) -> tuple[float, float]:

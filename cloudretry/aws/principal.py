@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import binascii
 from base64 import b32decode
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, Final
 
@@ -33,8 +34,11 @@ def principal_of(credentials: Any) -> str | None:
     """
     known = {} if credentials is None else vars(credentials)
     key = known.get("_access_key") or known.get("access_key")
-    if not isinstance(key, str):
-        return None
+    return _owner_of(key) if isinstance(key, str) else None
+
+
+@lru_cache(maxsize=1024)  # asked for each call
+def _owner_of(key: str) -> str:
     try:
         raw = b32decode(key[_PREFIX : _PREFIX + _ENCODED])
         number = (int.from_bytes(raw[:_BYTES], "big") & _ACCOUNT_BITS) >> _SHIFT

@@ -13,8 +13,16 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from azure.core.pipeline import AsyncPipeline, Pipeline
-from azure.core.pipeline.policies import AsyncHTTPPolicy, AsyncRetryPolicy, HTTPPolicy, RetryPolicy
+from azure.core.pipeline.policies import (
+    AsyncBearerTokenCredentialPolicy,
+    AsyncHTTPPolicy,
+    AsyncRetryPolicy,
+    BearerTokenCredentialPolicy,
+    HTTPPolicy,
+    RetryPolicy,
+)
 
+from cloudretry.azure.credentials import shared
 from cloudretry.azure.policy import AsyncCloudRetryPolicy, AsyncSends, CloudRetryPolicy, Ours, Sends, report_explicit
 from cloudretry.azure.storage import AsyncStorageSends, StorageSends, is_storages
 
@@ -54,8 +62,13 @@ def engine_of(thing: object) -> Engine | None:
 
 
 def attach_any(thing: object, engine: Engine, *, account: str | None = None) -> None:
-    """Let the retry policies of a client, pipeline or policy be ours, or have this engine where they are already."""
+    """Let the retry policies of a client, pipeline or policy be ours, or have this engine where they are already.
+
+    Its tokens are shared with all that is attached and has the same credential.
+    """
     policies = list(_retry_policies(thing))
+    for pipeline in _pipelines(thing, 0):
+        _share_tokens(pipeline, engine)
     for policy in policies:
         adopt(policy, engine, account=account)
     if not policies:
@@ -75,6 +88,12 @@ def adopt(policy: Any, engine: Engine, *, bounds: Bounds | None = None, account:
     policy.__class__ = _adopted(kind)
     if policy.decides and policy.total_retries not in _DEFAULT_TOTALS:
         report_explicit(policy.total_retries)
+
+
+def _share_tokens(pipeline: Any, engine: Engine) -> None:
+    for policy in pipeline._impl_policies:  # noqa: SLF001 - azure-core offers no public way
+        if isinstance(policy, (BearerTokenCredentialPolicy, AsyncBearerTokenCredentialPolicy)):
+            policy._credential = shared(policy._credential, engine)  # noqa: SLF001 - as above
 
 
 @lru_cache(maxsize=256)

@@ -44,6 +44,8 @@ class Settings:
             "size: above 0 and finite": 0 < self.size < math.inf,
             "latency: at least 0 and finite": 0 <= self.latency < math.inf,
         }
+        for name, kind in (("limits", Rule), ("faults", Faults), ("retry_after", RetryAfter)):
+            accepted[f"{name}: a sequence of {kind.__name__}"] = all(isinstance(rule, kind) for rule in getattr(self, name))
         if problems := [rule for rule, holds in accepted.items() if not holds]:
             raise ConfigurationError(*problems)
 

@@ -28,7 +28,7 @@ from azure.core.exceptions import ClientAuthenticationError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cloudretry import AzureApiCommand
+from cloudretry import AzureApiCommand, attach
 from cloudretry.azure import tokens
 from cloudretry.azure.credentials import shared
 from cloudretry.config import load_configuration
@@ -662,13 +662,22 @@ def arm(serve: Make, answer: Make, tls: Any, tmp_path: Any) -> dict[str, Any]:
     return {"base_url": server.url, "credential_scopes": [SCOPE], "connection_verify": ca, "server": server}
 
 
+def made_by_a_command(kind: Any, credential: Any, **arm: Any) -> Any:
+    return AzureApiCommand(credential, SUBSCRIPTION, configuration={}).client(kind, **arm)
+
+
+def made_by_the_user_and_attached(kind: Any, credential: Any, **arm: Any) -> Any:
+    return attach(kind(credential, SUBSCRIPTION, **arm), configuration={})
+
+
 @pytest.mark.wire
-def test_sixteen_threads_on_one_cold_client(arm: dict[str, Any]) -> None:
+@pytest.mark.parametrize("client_of", [made_by_a_command, made_by_the_user_and_attached])
+def test_sixteen_threads_on_one_cold_client(arm: dict[str, Any], client_of: Make) -> None:
     from azure.mgmt.resource.resources import ResourceManagementClient
 
     server, credential = arm.pop("server"), Credential()
     together = threading.Barrier(16, timeout=30)
-    with AzureApiCommand(credential, SUBSCRIPTION, configuration={}).client(ResourceManagementClient, **arm) as client:
+    with client_of(ResourceManagementClient, credential, **arm) as client:
 
         def ask(_: int) -> Any:
             together.wait()
@@ -681,28 +690,27 @@ def test_sixteen_threads_on_one_cold_client(arm: dict[str, Any]) -> None:
 
 
 @pytest.mark.wire
-def test_five_clients_share_a_credential(arm: dict[str, Any]) -> None:
+@pytest.mark.parametrize("client_of", [made_by_a_command, made_by_the_user_and_attached])
+def test_five_clients_share_a_credential(arm: dict[str, Any], client_of: Make) -> None:
     from azure.mgmt.resource.resources import ResourceManagementClient
 
     server, credential = arm.pop("server"), Credential()
-    az = AzureApiCommand(credential, SUBSCRIPTION, configuration={})
     for _ in range(5):
-        with az.client(ResourceManagementClient, **arm) as client:
+        with client_of(ResourceManagementClient, credential, **arm) as client:
             client.resource_groups.get("one")
     assert (len(server.requests), len(credential.calls)) == (5, 1)
 
 
 @pytest.mark.wire
-def test_five_aio_clients_share_a_credential(arm: dict[str, Any]) -> None:
+@pytest.mark.parametrize("client_of", [made_by_a_command, made_by_the_user_and_attached])
+def test_five_aio_clients_share_a_credential(arm: dict[str, Any], client_of: Make) -> None:
     from azure.mgmt.resource.resources.aio import ResourceManagementClient
 
     server, credential = arm.pop("server"), AioCredential()
 
     async def main() -> None:
-        az = AzureApiCommand(credential, SUBSCRIPTION, configuration={})
-
         async def ask() -> Any:
-            async with az.client(ResourceManagementClient, **arm) as client:
+            async with client_of(ResourceManagementClient, credential, **arm) as client:
                 return await client.resource_groups.get("one")
 
         await asyncio.gather(*[ask() for _ in range(5)])

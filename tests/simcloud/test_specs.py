@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cloudretry.errors import ConfigurationError
-from cloudretry.simcloud import AzureRule, Faults, Limit, RetryAfter, Rule
+from cloudretry.simcloud import AzureRule, AzureSettings, Faults, Limit, RetryAfter, Rule, Settings
 from cloudretry.simcloud.specs import read_azure_limits, read_faults, read_limits, read_retry_after
 
 
@@ -132,3 +132,11 @@ def test_limits_of_azure() -> None:
 def test_other_limits_of_azure_are_refused(text: str, said: str) -> None:
     with pytest.raises(ConfigurationError, match=said):
         read_azure_limits(text)
+
+
+@pytest.mark.parametrize("kind", [Settings, AzureSettings])
+@pytest.mark.parametrize("given", [{"faults": "rate=0.5"}, {"limits": [{"burst": 1}]}, {"retry_after": "2"}])
+def test_text_in_the_place_of_rules_is_refused(kind: type, given: dict[str, object]) -> None:
+    (name,) = given
+    with pytest.raises(ConfigurationError, match=f"{name}: a sequence of "):
+        kind(**given)

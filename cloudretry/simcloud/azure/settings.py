@@ -61,6 +61,8 @@ class AzureSettings:
             "operation_polls: at least 0": self.operation_polls >= 0,
             "operation_wait: at least 0": self.operation_wait >= 0,
         }
+        for name, kind in (("limits", AzureRule), ("faults", Faults), ("retry_after", RetryAfter)):
+            accepted[f"{name}: a sequence of {kind.__name__}"] = all(isinstance(rule, kind) for rule in getattr(self, name))
         if problems := [rule for rule, holds in accepted.items() if not holds]:
             raise ConfigurationError(*problems)
 
