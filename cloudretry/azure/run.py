@@ -11,6 +11,7 @@ from cloudretry.azure.carry import carried, put_on
 from cloudretry.azure.classify import is_error, outcome_of_error, outcome_of_response
 from cloudretry.azure.errors import TurnTimeout
 from cloudretry.azure.reach import note_missed, refuse_unreachable, shorten_connect_timeout
+from cloudretry.azure.remaining import remaining_of
 from cloudretry.azure.sender import put_before_transport
 from cloudretry.core.decision import StopReason
 from cloudretry.runtime.clock import current_clock
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from azure.core.pipeline import PipelineRequest, PipelineResponse
 
     from cloudretry import errors
+    from cloudretry.azure.remaining import Remaining
     from cloudretry.core.machine import RetryMachine
     from cloudretry.core.outcome import Outcome
     from cloudretry.runtime.engine import Bounds, Engine
@@ -142,12 +144,17 @@ class Run:
         outcome = self.judged(response)
         if self.machine.journey is not None:
             outcome = self.machine.journey.seen(outcome)
-        self.engine.landed(self.machine, outcome)
+        self.engine.landed(self.machine, outcome, self._left_by(response))
         if outcome is None:
             self.machine.answered()
         else:
             self._note(response, None)
         return outcome
+
+    def _left_by(self, response: PipelineResponse[Any, Any]) -> Remaining | None:
+        if self.machine.place is None:
+            return None
+        return remaining_of(self.request.http_request.method, response.http_response.headers)
 
     def judged(self, response: PipelineResponse[Any, Any]) -> Outcome | None:
         """The outcome of a response."""

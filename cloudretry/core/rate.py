@@ -43,6 +43,10 @@ _SAME: Final = 0.9  # share of what we sent that must have been accepted to say 
 _SPARE: Final = 4.0  # tokens left in the bucket where a header counts them
 _HEADER_GUESS: Final = 10.0  # calls a second, before headers have told it
 _HEADER_WINDOW: Final = (1.0, 10.0)  # s, shortest and longest, over which headers measure the rate
+_FULL: Final = 0.9  # share of its size from which on a bucket may have been full
+_HEADER_LOWEST: Final = 1.0  # calls a second; what is less, headers can't tell, and throttles teach
+_EMPTIED: Final = 20.0  # s in which we empty a full bucket at least
+_MORE: Final = 1.2  # times the rate that we know: so much more is more than noise
 _HEARD: Final = 60.0  # s for which a header counts
 _DEAF: Final = 60.0  # s for which headers are ignored that claimed tokens while calls were throttled
 _PROBE: Final = (60.0, 300.0)  # with a reserve: s until a rate that was only foretold, that was measured, is probed upwards
@@ -368,12 +372,16 @@ class ProviderRate:
         span = sent - since
         if span < _HEADER_WINDOW[0]:
             return
-        if span > _HEADER_WINDOW[1] or remaining >= self.burst - 1.0:  # the bucket is full, or was: tokens were lost
-            self._window = (sent, remaining, self.accepted)
-            return
-        count = self.accepted - accepted
-        rate = max(_LOWEST, count / span / 2.0, (remaining - before + count) / span)
-        self.rate = (self.rate + rate) / 2.0 if self._by_header else rate
-        self._by_header = self._sure = True
         self._window = (sent, remaining, self.accepted)
+        sending = (self.accepted - accepted) / span
+        came_in = sending + (remaining - before) / span
+        lost = span > _HEADER_WINDOW[1] or max(before, remaining) >= self.burst * _FULL
+        if remaining <= self.burst / 2.0:
+            rate = self.rate if span > _HEADER_WINDOW[1] else max(_HEADER_LOWEST, sending / 2.0, came_in)
+        elif lost:  # while the bucket is full, tokens are lost: more may come in than we have seen
+            rate = max(self.rate, sending * _MORE, self.burst / _EMPTIED) if self.reserve else self.rate
+        else:  # enough for us and for others
+            rate = came_in if came_in > self.rate * _MORE else self.rate
+        self.rate = min((self.rate + rate) / 2.0, 2.0 * rate) if self._by_header else rate
+        self._by_header = self._sure = True
         self._pace()

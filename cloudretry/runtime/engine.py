@@ -138,10 +138,15 @@ class Engine:
             self._cancelled(machine)
             raise
 
-    def landed(self, machine: RetryMachine, outcome: Outcome | None) -> None:
-        """Let the quota learn from an attempt; None: it was answered."""
+    def landed(
+        self, machine: RetryMachine, outcome: Outcome | None, remaining: tuple[float, float | None] | None = None
+    ) -> None:
+        """Let the quota learn from an attempt; None: it was answered.
+
+        `remaining`: the calls that are left, as the answer says, and the seconds until the quota is full again, if it says so.
+        """
         if machine.place is not None:
-            machine.place.tell(outcome, None if outcome is None else machine.asked(outcome))
+            machine.place.tell(outcome, None if outcome is None else machine.asked(outcome), remaining)
 
     def retried(self, machine: RetryMachine, outcome: Outcome, *, sleep: Callable[[float], None] | None = None) -> bool:
         """Decide after a failed attempt, and wait. True: the call goes out again now. False: `machine.ended` says why not.

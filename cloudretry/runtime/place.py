@@ -78,13 +78,14 @@ class Place:
         finally:
             self._waited(began)
 
-    def tell(self, outcome: Outcome | None, asked: float | None) -> None:
-        """What the attempt came to. `asked`: seconds for which its answer asked for silence."""
+    def tell(self, outcome: Outcome | None, asked: float | None, remaining: tuple[float, float | None] | None = None) -> None:
+        """What the attempt came to. `asked`: seconds for which its answer asked for silence; `remaining`: as of the engine."""
         turn = self.turn
         if turn is None:
             return
         if outcome is None or _is_an_answer(outcome):
-            turn.accepted()
+            calls, resets = remaining or (None, None)
+            turn.accepted(remaining=calls, resets_after=resets and min(resets, _LONGEST_PAUSE))
         elif outcome.kind is Kind.THROTTLED and outcome.code not in _LOCKS:
             self._again = True
             turn.throttled(min(asked or 0.0, _LONGEST_PAUSE))

@@ -63,6 +63,31 @@ def test_a_pause_longer_than_any_retry_waits_holds_those_who_come_after(
     assert is_tidy()
 
 
+def test_a_quota_that_says_it_is_used_up_is_waited_out(serve: Make, pipeline: Make, answer: Make, clock: Any) -> None:
+    used_up = {"x-ms-user-quota-remaining": "0", "x-ms-user-quota-resets-after": "00:00:05"}
+    server = serve(answer({}, **used_up), answer({}))
+    for _ in range(2):
+        assert pipeline(server, paced()).send("GET", PATH).status_code == 200
+    assert clock.monotonic() == pytest.approx(5)
+    assert is_tidy()
+
+
+def test_the_longest_wait_for_a_quota_that_is_used_up(serve: Make, pipeline: Make, answer: Make, clock: Any) -> None:
+    used_up = {"x-ms-user-quota-remaining": "0", "x-ms-user-quota-resets-after": "99999999:00:00"}
+    server = serve(answer({}, **used_up), answer({}))
+    for _ in range(2):
+        assert pipeline(server, paced(queue_timeout="2h")).send("GET", PATH).status_code == 200
+    assert clock.monotonic() == pytest.approx(3600)
+
+
+def test_calls_that_are_left_are_learned(serve: Make, pipeline: Make, answer: Make, clock: Any) -> None:
+    server = serve(answer({}, **{"x-ms-ratelimit-remaining-subscription-reads": "249"}))
+    assert pipeline(server, paced()).send("GET", PATH).status_code == 200
+    (state,) = PACING.states().values()
+    assert (state.learning, state.limit and state.limit.burst) == ("track", 249.0)
+    assert clock.monotonic() == 0.0
+
+
 def test_a_turn_too_late_is_the_sdks_error_at_once(serve: Make, pipeline: Make, error: Make, clock: Any) -> None:
     server = serve(error())
     held(server, pipeline, error, "1200")

@@ -185,6 +185,44 @@ def test_a_late_header_changes_nothing() -> None:
     assert rate.level == level
 
 
+def heard(rate: ProviderRate, remaining: float, per_second: float, start: float, seconds: int, *, slope: float = 0.0) -> float:
+    """For so long, calls are accepted and told how much is left; the rate that was learned."""
+    for number in range(int(seconds * per_second)):
+        now = start + number / per_second
+        rate.accept(now, now - LATENCY)
+        rate.hear(now, now - LATENCY, remaining + slope * (now - start), 0)
+    return rate.rate
+
+
+@pytest.mark.parametrize("reserve", [0.0, 0.1])
+def test_a_bucket_that_is_nearly_full_lowers_no_rate(reserve: float) -> None:
+    rate = ProviderRate(0.0, reserve=reserve, prior=Limit(25.0, 250.0))
+    assert heard(rate, 240.0, 5.0, 1.0, 60) >= 25.0
+
+
+def test_with_a_reserve_a_bucket_that_stays_full_raises_the_rate() -> None:
+    rate = ProviderRate(0.0, reserve=0.1, prior=Limit(2.0, 250.0))
+    assert heard(rate, 249.0, 2.0, 1.0, 20) == pytest.approx(250.0 / 20.0, rel=0.01)
+
+
+def test_a_counter_that_only_falls_lowers_no_rate_while_half_is_left() -> None:
+    rate = ProviderRate(0.0, reserve=0.1, prior=Limit(25.0, 12_000.0))
+    assert heard(rate, 10_700.0, 20.0, 1.0, 100, slope=-20.0) >= 25.0
+    assert heard(rate, 5_900.0, 20.0, 200.0, 30, slope=-20.0) < 15.0
+
+
+@pytest.mark.parametrize("reserve", [0.0, 0.1])
+def test_what_comes_into_a_bucket_that_is_half_empty_is_the_rate(reserve: float) -> None:
+    rate = ProviderRate(0.0, reserve=reserve, prior=Limit(100.0, 250.0))
+    assert heard(rate, 100.0, 20.0, 1.0, 30, slope=-2.0) == pytest.approx(18.0, rel=0.05)
+
+
+def test_others_who_empty_the_bucket_don_t_stop_us() -> None:
+    rate = ProviderRate(0.0, reserve=0.1, prior=Limit(25.0, 250.0))
+    assert heard(rate, 100.0, 2.0, 1.0, 60, slope=-1.6) == pytest.approx(1.0)
+    assert heard(rate, 249.0, 1.0, 100.0, 10) >= 10.0  # they have gone
+
+
 def test_a_herd_of_throttles_counts_once() -> None:
     rate = ProviderRate(0.0)
     for moment in range(100):
