@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -12,27 +10,22 @@ from typing import Any, Final
 
 import boto3
 from azure.core import PipelineClient
-from azure.core.exceptions import HttpResponseError
+from azure.core.exceptions import AzureError
 from azure.core.pipeline.policies import RetryPolicy
 from azure.core.pipeline.transport import RequestsTransport
 from azure.core.rest import HttpRequest
 from botocore.config import Config
-from botocore.exceptions import ClientError
+from botocore.exceptions import BotoCoreError, ClientError
 
-from cloudretry.core.backoff import exponential_delay, header_delay
-from cloudretry.core.call import Call
-from cloudretry.core.match import Match
-from cloudretry.core.pacing_settings import KnownRate, PacingSettings
+from cloudretry import attach
 from cloudretry.core.rate import Limit
-from cloudretry.runtime.pacing import Pacing
-from cloudretry.runtime.turns import TurnTimeout
+from cloudretry.runtime.pacing import PACING
 
 __all__ = ["AWS", "AZURE", "Make", "Rival"]
 
 Make = Callable[[str, Limit], Callable[[int], None]]
 """url, the server's limits → a function that makes one call for the tenant of a number, and raises where the call is lost."""
-LOST: Final = (ClientError, HttpResponseError, TurnTimeout)
-MAX_RETRIES: Final = 8  # of the built-in entries
+LOST: Final = (BotoCoreError, ClientError, AzureError)
 
 
 @dataclass(frozen=True)
@@ -83,47 +76,19 @@ def _list(client: Any, url: str, tenant: int) -> Any:
 
 
 def ours(provider: str, *, known: Limit | None, url: str) -> Callable[[int], None]:
-    """Ours, by hand: turns around single attempts of the plain SDK. To be `attach(client)` when the hooks have turns."""
-    rates = (KnownRate(match=Match(), rate=known.rate, burst=known.burst),) if known else ()
-    settings = PacingSettings(reserve=0.0, rates=rates)
-    pacing, rng = Pacing(), random.Random(1)
-    host = url.partition("://")[2]
-    clients = (
-        [aws_client(url, tenant, {"total_max_attempts": 1, "mode": "standard"}) for tenant in range(20)]
-        if provider == "aws"
-        else [azure_client(url, RetryPolicy.no_retries())] * 20
-    )
+    """The same clients, attached; nothing is left to others, as the rivals leave nothing."""
+    pacing: dict[str, Any] = {"reserve": 0}
+    if known:
+        pacing["rates"] = [{"match": {"service": "ec2"}, "rate": known.rate, "burst": known.burst}]
+    PACING.forget()
 
-    def call(tenant: int) -> None:
-        service, operation = ("ec2", "DescribeRegions") if provider == "aws" else ("Microsoft.Resources", "GET resourceGroups")
-        what = Call(provider=provider, service=service, operation=operation, account=str(tenant), host=host)
-        not_before = None
-        for retry in range(1, MAX_RETRIES + 2):
-            turn = pacing.turns(what, settings).take(not_before=not_before, patience=settings.queue_timeout)
-            try:
-                with turn:
-                    answer = clients[tenant].describe_regions() if provider == "aws" else _list(clients[tenant], url, tenant)
-            except (ClientError, HttpResponseError) as error:
-                asked = float(getattr(error, "response", None) is not None and provider == "azure")
-                turn.throttled(asked)
-                if retry > MAX_RETRIES:
-                    raise
-                delay = (
-                    header_delay(asked, window=0.5, rng=rng)
-                    if asked
-                    else exponential_delay(retry, base=0.5, cap=20.0, window=0.5, rng=rng)
-                )
-                not_before = time.monotonic() + delay
-            else:
-                turn.accepted(remaining=_remaining(answer) if provider == "azure" else None)
-                return
+    def attached(client: Any) -> Any:
+        return attach(client, configuration={provider: {"pacing": pacing}})
 
-    return call
-
-
-def _remaining(answer: Any) -> float | None:
-    left = answer.headers.get("x-ms-ratelimit-remaining-subscription-reads")
-    return None if left is None else float(left)
+    if provider == "azure":
+        return partial(_list, attached(azure_client(url, RetryPolicy())), url)
+    clients = [attached(aws_client(url, tenant, {"mode": "standard"})) for tenant in range(20)]
+    return lambda tenant: clients[tenant].describe_regions()
 
 
 def _retries(mode: str, attempts: int | None = None) -> dict[str, Any]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import suppress
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from cloudretry.azure.calls import call_of
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from cloudretry.runtime.engine import Bounds, Engine
 
 __all__ = ["Run", "begin", "end_call", "own_sleep", "read_streamed", "read_streamed_async"]
+
+logger = logging.getLogger("cloudretry")
 
 _CAPS: Final = "cloudretry"  # in the context: a redirected request passes a second time, and its options are gone by then
 _UNREACHED: Final = dict.fromkeys(("total", "connect", "read", "status"), 1_000_000_000)
@@ -97,8 +101,9 @@ class Run:
             machine.settings = replace(machine.settings, max_retries=min(machine.settings.max_retries, max(0, total)))
         shorten_connect_timeout(context)
         put_before_transport(policy)
-        if own_sleep(context.transport) is not None:  # not asyncio's loop, or a test's
+        if machine.place is not None and own_sleep(context.transport) is not None:  # not asyncio's loop, or a test's
             machine.place = None
+            _report_unpaced(type(context.transport).__name__)
         if machine.place is not None and self._timeout is not None:
             machine.place.until = machine.started + self._timeout
         self._host = ""
@@ -216,6 +221,12 @@ def end_call(engine: Engine, machine: RetryMachine, answer: PipelineResponse[Any
     if machine.ended is not None and machine.ended.reason is not StopReason.ANSWERED and not told:
         put_on(given, machine.history())
     engine.end(machine)
+
+
+@cache
+def _report_unpaced(transport: str) -> None:
+    """Once for each kind."""
+    logger.warning("calls by %s are not paced, because it waits in a way of its own; they are retried as configured", transport)
 
 
 def _has_body(http: Any) -> bool:

@@ -15,6 +15,7 @@ from azure.core import PipelineClient
 from azure.core.exceptions import ClientAuthenticationError, ServiceRequestError
 from azure.core.pipeline import Pipeline, PipelineContext, PipelineRequest
 from azure.core.pipeline.policies import AsyncRetryPolicy, HTTPPolicy, RetryPolicy
+from azure.core.pipeline.transport import RequestsTransport
 from azure.core.rest import HttpRequest
 
 from cloudretry import AzureApiCommand
@@ -345,3 +346,21 @@ def test_tasks_cancelled_anywhere_leave_nothing_behind(AsyncResourceManagementCl
     assert counts.keys() <= {max(counts, key=lambda kind: counts[kind]), asyncio.CancelledError}
     assert counts[asyncio.CancelledError] <= 28
     assert is_tidy()
+
+
+def test_a_transport_that_waits_in_its_own_way_is_not_paced_and_that_is_said_once(
+    serve: Make, answer: Make, engine: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Patient(RequestsTransport):  # type: ignore[misc]  # untyped in azure-core
+        def sleep(self, duration: float) -> None: ...
+
+    server = serve(answer())
+    policy = CloudRetryPolicy(engine=engine(paced()))
+    client: Any = PipelineClient(server.url, policies=[policy], transport=Patient())
+    with client:
+        for _ in range(3):
+            assert client.send_request(HttpRequest("GET", server.url + PATH)).status_code == 200
+    assert PACING.states() == {}
+    assert [record.getMessage() for record in caplog.records if "Patient" in record.getMessage()] == [
+        "calls by Patient are not paced, because it waits in a way of its own; they are retried as configured"
+    ]
