@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timezone
 from typing import Any
 
-__all__ = ["Attempt", "History", "one_line"]
+__all__ = ["Attempt", "History", "one_line", "printable"]
 
 _UNPRINTABLE = re.compile(r"[^!-~]")
 _LONGEST_WORD = 128
@@ -93,10 +93,10 @@ def one_line(
     request_id: str | None,
 ) -> str:
     """`ec2:DescribeVpcs@111122223333/eu-west-1 attempts=9 waited=31.7s last=503 RequestLimitExceeded reason=… request_id=…`."""
-    last = f"{status or '-'} {_plain(code)}"
-    return f"{call} attempts={attempts} waited={waited:.1f}s last={last} reason={reason} request_id={_plain(request_id)}"
+    last = f"{status or '-'} {printable(code)}"
+    return f"{call} attempts={attempts} waited={waited:.1f}s last={last} reason={reason} request_id={printable(request_id)}"
 
 
-def _plain(text: str | None) -> str:
+def printable(text: str | None) -> str:
     """What a server wrote, as one printable word: it must not forge lines of a log."""
     return _UNPRINTABLE.sub("?", text)[:_LONGEST_WORD] if text else "-"

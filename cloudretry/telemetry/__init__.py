@@ -1,0 +1,1 @@
+"""What is told to others than the program itself: listeners that write or send."""

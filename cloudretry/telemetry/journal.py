@@ -1,0 +1,133 @@
+"""An append-only file with a line of JSON for each failed attempt and each end of a call: what a run did, even if killed.
+
+    {"time":1764489600.123,"provider":"aws","call":"ec2:DescribeInstances","account":"111122223333","region":"eu-west-1",
+     "attempt":1,"outcome":"throttled","phase":"done","status":503,"code":"RequestLimitExceeded","delay":0.71,"source":"exponential"}
+    {"time":1764489601.002,"provider":"aws","call":"ec2:DescribeInstances","account":"111122223333","region":"eu-west-1",
+     "ended":"answered","attempts":2,"waited":0.71}
+
+Times are epoch seconds, waits are seconds; what is not known or zero is left out. Parameters, messages, headers and credentials
+are never in it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from cloudretry.core.decision import Retry, Stop
+from cloudretry.core.events import AttemptFailed, CallEnded
+from cloudretry.core.history import printable
+from cloudretry.core.member_changes import MemberChanged
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from cloudretry.core.call import Call
+    from cloudretry.core.events import Event
+
+__all__ = ["Journal", "read_journal"]
+
+logger = logging.getLogger("cloudretry")
+
+_OPEN: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
+_LONGEST_LINE: Final = 65_536  # bytes; ours have some hundreds
+_encode: Final = json.JSONEncoder(separators=(",", ":")).encode
+
+
+class Journal:
+    """A listener that writes. Thread-safe; several processes may write the same file, and forked ones go on doing so.
+
+    A line is written by one call on a file that is open for appending, so that lines are never mixed, and all that was told is
+    in the file when the process is killed. If writing fails, for instance because the disk is full, that is logged once and
+    nothing more is written.
+
+    Args:
+        path: made with mode 0600 if it is not there.
+        wall: gives the time of an end, in epoch seconds.
+
+    Raises:
+        OSError: it can't be opened.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, wall: Callable[[], float] = time.time) -> None:
+        self._file = os.open(path, _OPEN, 0o600)
+        self._wall = wall
+        self._heads: dict[Call, dict[str, Any]] = {}
+        self._failed = False
+
+    def __call__(self, event: Event) -> None:
+        """Write an event; this is what makes a journal a listener."""
+        if self._failed or isinstance(event, MemberChanged):
+            return
+        line = f"{_encode(self._entry(event))}\n".encode()
+        try:
+            written = os.write(self._file, line)
+        except OSError as error:
+            self._give_up(str(error))
+        else:
+            if written < len(line):
+                self._give_up(f"{written} of {len(line)} bytes were written")
+
+    def close(self) -> None:
+        """Write no more."""
+        self._failed = True
+        os.close(self._file)
+
+    def _give_up(self, why: str) -> None:
+        self._failed = True
+        logger.warning("the journal ends here: %s", why)
+
+    def _entry(self, event: AttemptFailed | CallEnded) -> dict[str, Any]:
+        head = self._heads.get(event.call)
+        if head is None:
+            head = self._heads[event.call] = _head(event.call)
+        if isinstance(event, CallEnded):
+            return {"time": round(self._wall(), 3), **head, **_end(event)}
+        return {"time": round(event.outcome.wall, 3), **head, **_attempt(event)}
+
+
+def read_journal(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
+    """The entries of a journal, in the order in which they were written. What is no entry, such as half a line, is skipped."""
+    with open(path, "rb") as file:  # noqa: PTH123 - os.PathLike or str
+        while line := file.readline(_LONGEST_LINE):
+            try:
+                entry = json.loads(line)
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(entry, dict) and isinstance(entry.get("call"), str):
+                yield entry
+
+
+def _head(call: Call) -> dict[str, Any]:
+    known = {"account": call.account, "region": call.region}
+    return {
+        "provider": call.provider,
+        "call": f"{call.service}:{call.operation}",
+        **{name: value for name, value in known.items() if value is not None},
+    }
+
+
+def _attempt(event: AttemptFailed) -> dict[str, Any]:
+    outcome, decision = event.outcome, event.decision
+    entry: dict[str, Any] = {"attempt": event.number, "outcome": outcome.kind.value, "phase": outcome.phase.value}
+    if outcome.status is not None:
+        entry["status"] = outcome.status
+    for name, value in (("code", outcome.code), ("request_id", outcome.request_id), ("member", outcome.member)):
+        if value is not None:
+            entry[name] = printable(value)
+    if isinstance(decision, Retry):
+        entry["delay"], entry["source"] = round(decision.delay, 3), decision.source.value
+    elif isinstance(decision, Stop):
+        entry["stop"] = decision.reason.value
+    return entry
+
+
+def _end(event: CallEnded) -> dict[str, Any]:
+    entry: dict[str, Any] = {"ended": event.stop.reason.value, "attempts": event.attempts}
+    for name, seconds in (("waited", event.waited), ("queued", event.queued)):
+        if seconds:
+            entry[name] = round(seconds, 3)
+    return entry
