@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from cloudretry.runtime.outer_loops import OUTER_LOOPS
 from cloudretry.runtime.pacing import PACING
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ def own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
     monkeypatch.chdir(home)
     PACING.forget()
+    OUTER_LOOPS.forget()
 
 
 @dataclass(frozen=True)

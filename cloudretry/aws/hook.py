@@ -24,6 +24,7 @@ from cloudretry.core.replayable import aws_replayable
 from cloudretry.core.settings import for_credentials, single_attempt
 from cloudretry.runtime.clock import current_clock
 from cloudretry.runtime.current import CURRENT, Current
+from cloudretry.runtime.outer_loops import OUTER_LOOPS, fingerprint
 from cloudretry.runtime.reach import host_of
 
 if TYPE_CHECKING:
@@ -108,6 +109,8 @@ class ClientHook:
         """Begin a call with its first attempt, before it is signed, and tell the server truly how many there may be."""
         machine = self._machine(request.context, operation_name)
         machine.ended = None  # an earlier attempt may have been answered by a redirect
+        if machine.parameters is None and self._paced:
+            OUTER_LOOPS.begin(machine, lambda: fingerprint(request.method, request.url, request.data))
         current = CURRENT.get()
         if current is None or current.machine is not machine:
             request.context[_OUTER] = current

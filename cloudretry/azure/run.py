@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from contextlib import suppress
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from cloudretry.azure.calls import call_of
@@ -17,6 +17,7 @@ from cloudretry.azure.remaining import remaining_of
 from cloudretry.azure.sender import put_before_transport
 from cloudretry.core.decision import StopReason
 from cloudretry.runtime.clock import current_clock
+from cloudretry.runtime.outer_loops import OUTER_LOOPS, fingerprint
 from cloudretry.runtime.reach import REACH, host_of
 
 if TYPE_CHECKING:
@@ -106,6 +107,8 @@ class Run:
             _report_unpaced(type(context.transport).__name__)
         if machine.place is not None and self._timeout is not None:
             machine.place.until = machine.started + self._timeout
+        if not policy.bounds:
+            OUTER_LOOPS.begin(machine, partial(_fingerprint, request.http_request))
         self._host = ""
 
     def open_books(self) -> dict[str, Any]:
@@ -227,6 +230,10 @@ def end_call(engine: Engine, machine: RetryMachine, answer: PipelineResponse[Any
 def _report_unpaced(transport: str) -> None:
     """Once for each kind."""
     logger.warning("calls by %s are not paced, because it waits in a way of its own; they are retried as configured", transport)
+
+
+def _fingerprint(http: Any) -> bytes | None:
+    return fingerprint(http.method, http.url, getattr(http, "content", None) if _has_body(http) else None)
 
 
 def _has_body(http: Any) -> bool:

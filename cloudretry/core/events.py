@@ -31,7 +31,7 @@ class CallEnded:
     """A call ended, after `attempts`. `outcome` is the last failed attempt's, if any failed.
 
     `waited`: seconds between attempts, as decided; `queued`: seconds spent on waiting for turns, those before throttled retries
-    among them.
+    among them; `rounds`: how often the same call was given up just before, by a retry loop of the program's own.
     """
 
     call: Call
@@ -40,6 +40,7 @@ class CallEnded:
     stop: Stop
     waited: float
     queued: float = 0.0
+    rounds: int = 0
 
 
 Event = AttemptFailed | CallEnded | MemberChanged

@@ -40,8 +40,10 @@ class RetryMachine:
         ended: why the call does not go out again; None while it goes on.
         held: seconds that it has waited for a member of an egress pool; the adapter sets it.
         journey: the call's way through an egress pool, for the adapter that sends it; nothing here looks at it.
+        parameters: gives a hash of what the call asks for; for the engine, as above.
         place: the call's place at its quota, for the engine; as above.
         rewindable: whether the request's body can be sent from its start again; the adapter may set it.
+        rounds: how often the same call was given up just before; the engine sets it.
         told: whether listeners know that the call ended; the engine sets it.
     """
 
@@ -56,8 +58,10 @@ class RetryMachine:
         "held",
         "journey",
         "outcome",
+        "parameters",
         "place",
         "rewindable",
+        "rounds",
         "settings",
         "started",
         "told",
@@ -72,6 +76,8 @@ class RetryMachine:
         self.held = 0.0
         self.journey: Any = None
         self.place: Any = None
+        self.parameters: Any = None
+        self.rounds = 0
         self.attempts = 0
         self.outcome: Outcome | None = None
         self.ended: Stop | None = None

@@ -28,7 +28,8 @@ class OperationReport:
     """Counts of one operation in one account and region. `waited` is in seconds, summed over all threads.
 
     A call is lost when it ended without the provider's answer to it: throttled, broken or not sent to the end. One that the
-    provider refused (access denied, no such thing) is `refused`.
+    provider refused (access denied, no such thing) is `refused`. `repeated`: calls that came again just after they were given
+    up, because the program has a retry loop of its own around them.
     """
 
     calls: int = 0
@@ -37,6 +38,7 @@ class OperationReport:
     broken: int = 0
     refused: int = 0
     lost: int = 0
+    repeated: int = 0
     waited: float = 0.0
 
     def add(self, other: OperationReport) -> None:
@@ -100,6 +102,7 @@ class Report:
         counts.calls += 1
         counts.attempts += event.attempts
         counts.waited += event.waited
+        counts.repeated += event.rounds > 0
         if event.stop.reason is StopReason.ANSWERED:
             return
         outcome = event.outcome  # None where the first attempt was interrupted

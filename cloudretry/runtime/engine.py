@@ -12,9 +12,10 @@ from cloudretry.core.decision import Ask, Decision, Stop, StopReason
 from cloudretry.core.events import AttemptFailed, CallEnded
 from cloudretry.core.machine import ANSWERED, RetryMachine
 from cloudretry.core.outcome import Kind, Outcome
-from cloudretry.core.settings import for_credentials
+from cloudretry.core.settings import for_credentials, single_attempt
 from cloudretry.errors import ConfigurationError
 from cloudretry.runtime.clock import current_clock
+from cloudretry.runtime.outer_loops import OUTER_LOOPS
 from cloudretry.runtime.place import Place
 from cloudretry.runtime.turns import TurnTimeout
 from cloudretry.strategies.plugin import Plugin, Unusable
@@ -93,7 +94,8 @@ class Engine:
     def rename(self, machine: RetryMachine, call: Call, bounds: Bounds | None = None) -> None:
         """More is known of a call than when it began; what holds for it may change by that."""
         machine.call = call
-        machine.settings = self._settings_of(call, bounds)
+        settings = self._settings_of(call, bounds)
+        machine.settings = single_attempt(settings) if machine.rounds else settings
 
     def _settings_of(self, call: Call, bounds: Bounds | None) -> RetrySettings:
         resolved = self._resolved  # not another one that comes with new settings meanwhile
@@ -212,9 +214,10 @@ class Engine:
         if machine.told:  # already cancelled by an exception that the SDK reports as well
             return
         machine.told = True
+        OUTER_LOOPS.end(machine)
         stop = machine.ended or ANSWERED
         queued = 0.0 if machine.place is None else machine.place.waited
-        self.tell(CallEnded(machine.call, machine.attempts, machine.outcome, stop, machine.waited, queued))
+        self.tell(CallEnded(machine.call, machine.attempts, machine.outcome, stop, machine.waited, queued, machine.rounds))
 
     def tell(self, event: Event) -> None:
         """Tell every listener; one that raises is logged once and never breaks a call."""

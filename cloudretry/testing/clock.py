@@ -8,6 +8,7 @@ from threading import Lock
 from typing import Final
 
 from cloudretry.runtime.clock import use_clock
+from cloudretry.runtime.outer_loops import OUTER_LOOPS
 from cloudretry.runtime.pacing import PACING
 
 __all__ = ["VirtualClock", "virtual_clock"]
@@ -72,9 +73,14 @@ def virtual_clock(*, wall: float = _NEW_YEAR_2026) -> Iterator[VirtualClock]:
     of the provider's limits is forgotten before and after.
     """
     clock = VirtualClock(wall=wall)
-    PACING.forget()
+    _forget()
     try:
         with use_clock(clock):
             yield clock
     finally:
-        PACING.forget()
+        _forget()
+
+
+def _forget() -> None:
+    PACING.forget()
+    OUTER_LOOPS.forget()

@@ -27,6 +27,7 @@ def test_attaching_twice_is_once(serve: Make, hooked: Make, throttle: Make, cloc
         client.get_caller_identity()
     assert len(server.requests) == 4
     attach(client, configuration={"aws": {"max_retries": 1}})
+    clock.advance(180)  # another call, no round of a loop
     with pytest.raises(ClientError):
         client.get_caller_identity()
     assert len(server.requests) == 4 + 2
@@ -58,6 +59,7 @@ def test_a_botocore_session_and_a_resource_can_be_attached(serve: Make, throttle
     with pytest.raises(ClientError):
         session.create_client("s3", region_name="eu-west-1", endpoint_url=server.url).list_buckets()
     assert len(server.requests) == 2
+    clock.advance(180)  # another call, no round of a loop
     resource = attach(boto3.resource("s3", endpoint_url=server.url), configuration={"aws": {"max_retries": 2}})
     with pytest.raises(ClientError):
         list(resource.buckets.all())

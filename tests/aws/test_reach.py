@@ -127,9 +127,9 @@ def test_a_server_on_an_address_may_be_just_starting(clock: Any) -> None:
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
         hooked = client(f"http://127.0.0.1:{nobody.getsockname()[1]}", Report())
-        for _ in range(2):
+        for call in (hooked.describe_regions, hooked.describe_vpcs):
             with pytest.raises(EndpointConnectionError) as caught:
-                hooked.describe_regions()
+                call()
             told = history(caught.value)
             assert told is not None
             assert told.reason == "transient_retries"

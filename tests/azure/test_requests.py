@@ -213,8 +213,8 @@ def test_other_options_of_a_policy_are_reported_once(
 ) -> None:
     monkeypatch.setattr("cloudretry.azure.policy._reported", set())
     server = serve(error())
-    for _ in range(2):
-        pipeline(server, {"max_retries": 1}, retry_total=31).send("GET", PATH)
+    for path in (PATH, PATH + "/one"):
+        pipeline(server, {"max_retries": 1}, retry_total=31).send("GET", path)
     assert len(server.requests) == 4
     assert ["31 retries is not used" in record.getMessage() for record in caplog.records] == [True]
 

@@ -1,0 +1,98 @@
+"""The outer loops of this process: the programs around us make clients anew for each round, so no client could know of them."""
+
+from __future__ import annotations
+
+import logging
+import os
+from hashlib import blake2b
+from threading import Lock, get_ident
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from cloudretry.core.decision import StopReason
+from cloudretry.core.outer_loops import OuterLoops
+from cloudretry.core.settings import single_attempt
+from cloudretry.runtime.clock import current_clock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from cloudretry.core.call import Call
+    from cloudretry.core.machine import RetryMachine
+
+    _Parameters: TypeAlias = Callable[[], bytes | None]
+
+__all__ = ["OUTER_LOOPS", "fingerprint"]
+
+logger = logging.getLogger("cloudretry")
+
+_IN_VAIN: Final = frozenset({StopReason.MAX_RETRIES, StopReason.TRANSIENT_RETRIES, StopReason.TIME_BUDGET})
+_PLAIN: Final = (str, bytes, bytearray, dict, type(None))
+
+
+class _Loops:
+    """Thread-safe. A loop runs in one thread: what others do at the same time is none of its rounds."""
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Know of none."""
+        self._lock = Lock()
+        self._known = OuterLoops()
+        self._reported: set[Call] = set()
+
+    def begin(self, machine: RetryMachine, parameters: _Parameters) -> None:
+        """A call begins. `parameters`: gives a hash of what it asks for; None where that can't be told."""
+        machine.parameters = parameters
+        if self._known:
+            self._recognise(machine, parameters)
+
+    def end(self, machine: RetryMachine) -> None:
+        """A call has ended."""
+        parameters, machine.parameters = machine.parameters, None  # which refer to the request, and that to the machine
+        reason = machine.ended.reason if machine.ended else None
+        in_vain = reason in _IN_VAIN and (machine.rounds or machine.settings.max_retries)
+        if not in_vain and not (machine.rounds and reason is StopReason.ANSWERED):
+            return
+        key = _key(machine, parameters)
+        if key is None:
+            return
+        with self._lock:
+            if in_vain:
+                self._known.gave_up(key, current_clock().monotonic())
+            else:
+                self._known.answered(key)
+
+    def _recognise(self, machine: RetryMachine, parameters: _Parameters) -> None:
+        key = _key(machine, parameters)
+        if key is None:
+            return
+        with self._lock:
+            machine.rounds = self._known.rounds(key, current_clock().monotonic())
+            is_news = machine.rounds > 0 and machine.call not in self._reported
+            if is_news:
+                self._reported.add(machine.call)
+        if machine.rounds:
+            machine.settings = single_attempt(machine.settings)
+        if is_news:
+            logger.warning("%s was given up and comes again: a retry loop around it gets one attempt a round", machine.call)
+
+
+def _key(machine: RetryMachine, parameters: _Parameters | None) -> Hashable:
+    digest = None if parameters is None else parameters()
+    return None if digest is None else (machine.call, digest, get_ident())
+
+
+def fingerprint(*parts: Any) -> bytes | None:
+    """A hash of a request's parts; None where one of them, such as a stream, has no value yet."""
+    if not all(isinstance(part, _PLAIN) for part in parts):
+        return None
+    ordered = [sorted(part.items()) if isinstance(part, dict) else part for part in parts]
+    return blake2b(repr(ordered).encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+OUTER_LOOPS: Final = _Loops()
+"""This process's."""
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=OUTER_LOOPS.forget)

@@ -1,0 +1,47 @@
+"""What counts as the next round of a loop, and for how long."""
+
+from __future__ import annotations
+
+from cloudretry.core.outer_loops import OuterLoops
+
+
+def test_a_call_that_was_given_up_is_known_for_two_minutes_after_its_last_round() -> None:
+    loops = OuterLoops()
+    assert not loops
+    loops.gave_up("a", 10.0)
+    assert loops.rounds("a", 130.0) == 1
+    loops.gave_up("a", 130.0)
+    assert loops.rounds("a", 250.0) == 2
+    assert loops.rounds("a", 250.1) == 0
+    assert not loops
+
+
+def test_others_are_not_confused_with_it() -> None:
+    loops = OuterLoops()
+    loops.gave_up("a", 10.0)
+    assert loops.rounds("b", 10.0) == 0
+    assert loops
+
+
+def test_an_answer_ends_the_loop() -> None:
+    loops = OuterLoops()
+    loops.gave_up("a", 10.0)
+    loops.answered("a")
+    loops.answered("never seen")
+    assert loops.rounds("a", 10.0) == 0
+
+
+def test_only_the_latest_thousand_are_kept() -> None:
+    loops = OuterLoops()
+    for number in range(1001):
+        loops.gave_up(number, float(number) / 100)
+    assert [loops.rounds(number, 11.0) for number in (0, 1, 1000)] == [0, 1, 1]
+
+
+def test_one_that_comes_again_is_the_latest() -> None:
+    loops = OuterLoops()
+    for number in range(1000):
+        loops.gave_up(number, 1.0)
+    loops.gave_up(0, 2.0)
+    loops.gave_up(1000, 3.0)
+    assert [loops.rounds(number, 3.0) for number in (0, 1, 1000)] == [2, 0, 1]
