@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
+from contextlib import suppress
 from hashlib import blake2b
-from threading import Lock, get_ident
+from threading import Lock, current_thread
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from weakref import WeakKeyDictionary
 
 from cloudretry.core.decision import StopReason
 from cloudretry.core.outer_loops import OuterLoops
@@ -29,8 +32,12 @@ _IN_VAIN: Final = frozenset({StopReason.MAX_RETRIES, StopReason.TRANSIENT_RETRIE
 _PLAIN: Final = (str, bytes, bytearray, dict, type(None))
 
 
+_NAMES: Final[WeakKeyDictionary[Any, object]] = WeakKeyDictionary()
+"""Threads and tasks in which a call was given up, each with a name that is not used again when it has ended."""
+
+
 class _Loops:
-    """Thread-safe. A loop runs in one thread: what others do at the same time is none of its rounds."""
+    """Thread-safe. A loop runs in one thread or task: what others do at the same time is none of its rounds."""
 
     def __init__(self) -> None:
         self.forget()
@@ -54,6 +61,8 @@ class _Loops:
         in_vain = reason in _IN_VAIN and (machine.rounds or machine.settings.max_retries)
         if not in_vain and not (machine.rounds and reason is StopReason.ANSWERED):
             return
+        if in_vain:
+            _NAMES.setdefault(_here(), object())
         key = _key(machine, parameters)
         if key is None:
             return
@@ -79,8 +88,17 @@ class _Loops:
 
 
 def _key(machine: RetryMachine, parameters: _Parameters | None) -> Hashable:
-    digest = None if parameters is None else parameters()
-    return None if digest is None else (machine.call, digest, get_ident())
+    who = _NAMES.get(_here())
+    digest = None if parameters is None or who is None else parameters()
+    return None if digest is None else (machine.call, digest, who)
+
+
+def _here() -> Any:
+    """The task that runs now, or else the thread."""
+    if "asyncio" in sys.modules:
+        with suppress(RuntimeError):  # there is no loop
+            return sys.modules["asyncio"].current_task() or current_thread()
+    return current_thread()
 
 
 def fingerprint(*parts: Any) -> bytes | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -16,12 +17,23 @@ PATH = "/subscriptions/aa/resourcegroups"
 GRAPH = "/providers/Microsoft.ResourceGraph/resources"
 
 
+def rounds(make: Callable[[], Any], *requests: tuple[Any, ...]) -> list[Any]:
+    """The responses to (method, path, body) one after the other in one thread or task, each through a client of its own."""
+    bodies = [{"json": body[0]} if body else {} for _, _, *body in requests]
+    if not hasattr(make(), "send_async"):
+        return [make().send(*request[:2], **body) for request, body in zip(requests, bodies, strict=True)]
+
+    async def one_task() -> list[Any]:
+        return [await make().send_async(*request[:2], **body) for request, body in zip(requests, bodies, strict=True)]
+
+    return asyncio.run(one_task())
+
+
 def test_each_further_round_gets_one_attempt(serve: Make, pipeline: Make, error: Make, clock: Any) -> None:
     server, report = serve(error()), Report()
-    for _ in range(4):  # with a client of its own for each
-        response = pipeline(server, {"max_retries": 5}, listeners=[report]).send("GET", PATH)
-        assert response.status_code == 429
-    told = history(response)
+    responses = rounds(lambda: pipeline(server, {"max_retries": 5}, listeners=[report]), *[("GET", PATH)] * 4)
+    assert [response.status_code for response in responses] == [429] * 4
+    told = history(responses[-1])
     assert told is not None
     assert (told.reason, len(told.attempts)) == ("max_retries", 1)
     assert len(server.requests) == 6 + 3
@@ -30,22 +42,42 @@ def test_each_further_round_gets_one_attempt(serve: Make, pipeline: Make, error:
 
 def test_an_answer_ends_it(serve: Make, pipeline: Make, error: Make, answer: Make, clock: Any) -> None:
     server = serve(*[error()] * 3, answer(), *[error()] * 2, answer())
-    client = pipeline(server, {"max_retries": 2})
-    assert [client.send("GET", PATH).status_code for _ in range(3)] == [429, 200, 200]
+    responses = rounds(lambda: pipeline(server, {"max_retries": 2}), *[("GET", PATH)] * 3)
+    assert [response.status_code for response in responses] == [429, 200, 200]
     assert len(server.requests) == 3 + 1 + 3
 
 
 def test_other_queries_are_other_calls(serve: Make, pipeline: Make, error: Make, clock: Any) -> None:
     server = serve(error())
-    client = pipeline(server, {"max_retries": 1})
-    for query in ("resources", "resources | take 1", "resources"):
-        assert client.send("POST", GRAPH, json={"query": query}).status_code == 429
+    queries = [{"query": text} for text in ("resources", "resources | take 1", "resources")]
+    rounds(lambda: pipeline(server, {"max_retries": 1}), *[("POST", GRAPH, query) for query in queries])
     assert len(server.requests) == 2 + 2 + 1
 
 
 def test_pages_are_other_calls(serve: Make, pipeline: Make, error: Make, clock: Any) -> None:
     server = serve(error())
-    client = pipeline(server, {"max_retries": 1})
-    for page in ("?$skiptoken=1", "?$skiptoken=2"):
-        assert client.send("GET", PATH + page).status_code == 429
+    pages = [f"{PATH}?$skiptoken={number}" for number in (1, 2)]
+    rounds(lambda: pipeline(server, {"max_retries": 1}), *[("GET", page) for page in pages])
     assert len(server.requests) == 2 + 2
+
+
+@pytest.mark.parametrize("pipeline", ["aiohttp"], indirect=True)
+def test_other_tasks_are_no_loop(serve: Make, pipeline: Make, error: Make, clock: Any) -> None:
+    server = serve(error())
+
+    async def sweep() -> None:
+        client = pipeline(server, {"max_retries": 2})
+        gave_up = asyncio.Event()
+
+        async def first() -> None:
+            await client.send_async("GET", PATH)
+            gave_up.set()
+
+        async def later() -> None:
+            await gave_up.wait()
+            await client.send_async("GET", PATH)
+
+        await asyncio.gather(first(), later(), later())
+
+    asyncio.run(sweep())
+    assert len(server.requests) == 3 * 3
