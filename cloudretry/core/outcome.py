@@ -11,7 +11,7 @@ from cloudretry.core.headers import NO_HEADERS, Headers
 if TYPE_CHECKING:
     from cloudretry.core.decision import StopReason
 
-__all__ = ["Kind", "Outcome", "Phase"]
+__all__ = ["Kind", "Outcome", "Phase", "is_denied"]
 
 
 class Kind(str, Enum):
@@ -58,3 +58,13 @@ class Outcome:
     exception: BaseException | None = field(default=None, compare=False)
     stop: StopReason | None = None
     wall: float = 0.0
+
+
+_DENIALS = ("accessdenied", "authorization", "forbidden", "notauthorized", "unauthorized")
+"""What codes of denials have in common, where their status does not tell: AccessDeniedException comes with 400."""
+
+
+def is_denied(outcome: Outcome) -> bool:
+    """Whether the provider refused a call because whoever made it may not."""
+    code = (outcome.code or "").lower()
+    return outcome.status in {401, 403} or any(word in code for word in _DENIALS)

@@ -12,7 +12,7 @@ from weakref import WeakSet
 from cloudretry.core.decision import StopReason
 from cloudretry.core.events import AttemptFailed, CallEnded, Event, MemberChanged
 from cloudretry.core.history import one_line
-from cloudretry.core.outcome import Kind
+from cloudretry.core.outcome import Kind, is_denied
 from cloudretry.errors import CallsLost
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ class OperationReport:
     """Counts of one operation in one account and region. `waited` is in seconds, summed over all threads.
 
     A call is lost when it ended without the provider's answer to it: throttled, broken or not sent to the end. One that the
-    provider refused (access denied, no such thing) is `refused`. `repeated`: calls that came again just after they were given
-    up, because the program has a retry loop of its own around them.
+    provider refused is `refused`, and, if that was for want of a right, `denied` too. `repeated`: calls that came again just
+    after they were given up, because the program has a retry loop of its own around them.
     """
 
     calls: int = 0
@@ -37,6 +37,7 @@ class OperationReport:
     throttled: int = 0
     broken: int = 0
     refused: int = 0
+    denied: int = 0
     lost: int = 0
     repeated: int = 0
     waited: float = 0.0
@@ -108,6 +109,7 @@ class Report:
         outcome = event.outcome  # None where the first attempt was interrupted
         if outcome is not None and outcome.kind is Kind.FATAL and outcome.status is not None:
             counts.refused += 1
+            counts.denied += is_denied(outcome)
             return
         counts.lost += 1
         if len(self._lost) < _MOST_LOST_LINES:

@@ -1,0 +1,37 @@
+"""What of an inventory may be believed: a CMDB must not retire what was merely not seen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from cloudretry.report.report import OperationReport
+
+__all__ = ["Completeness", "completeness"]
+
+Completeness: TypeAlias = Literal["complete", "partial", "denied"]
+
+
+def completeness(
+    counts: Iterable[tuple[str | None, str | None, str, OperationReport]],
+) -> dict[str, dict[str, dict[str, Completeness]]]:
+    """Account → region → `service:Operation` → whether all that was asked was answered; `-` where it is not known.
+
+    `partial`: some calls were lost or denied. `denied`: all were denied. What was never asked is not in it.
+
+    Args:
+        counts: account, region, `service:Operation`, and what its calls came to.
+    """
+    summary: dict[str, dict[str, dict[str, Completeness]]] = {}
+    for account, region, operation, each in counts:
+        of_region = summary.setdefault(account or "-", {}).setdefault(region or "-", {})
+        of_region[operation] = _one(each)
+    return summary
+
+
+def _one(counts: OperationReport) -> Completeness:
+    if counts.denied and counts.denied == counts.calls:
+        return "denied"
+    return "partial" if counts.lost or counts.denied else "complete"
