@@ -11,6 +11,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from enum import Enum
 from heapq import heappop, heappush
+from itertools import takewhile
 from typing import Final, Generic, TypeVar
 
 from cloudretry.core.rate import Learning, Limit, ProviderRate
@@ -200,7 +201,7 @@ class Pacer(Generic[T]):
         """The provider did not throttle the attempt that left at `sent`; it may tell how many calls are left."""
         self.rate.accept(now, sent)
         if remaining is not None:
-            self.rate.hear(now, sent, remaining, self.in_flight, resets_after=resets_after)
+            self.rate.hear(now, sent, remaining, self._sent_after(sent), resets_after=resets_after)
             self.wake = -math.inf
 
     def throttled(self, now: float, sent: float, retry_after: float = 0.0) -> None:
@@ -229,6 +230,10 @@ class Pacer(Generic[T]):
             in_flight=self.in_flight,
             hold=max(0.0, rate.hold - now),
         )
+
+    def _sent_after(self, moment: float) -> int:
+        """Calls in flight that left, or will leave, after a moment."""
+        return sum(1 for _ in takewhile(lambda ticket: ticket.since > moment, reversed(self._flying)))
 
     def _cap(self, max_rate: float | None, max_in_flight: int | None) -> None:
         self.max_rate = math.inf if max_rate is None else max_rate

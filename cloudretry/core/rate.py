@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, TypeAlias
 
+from cloudretry.core.header_rate import HeaderRate
+
 __all__ = ["Learning", "Limit", "ProviderRate"]
 
 _FEW: Final = 4  # calls that may always be in flight
@@ -40,21 +42,17 @@ _QUICK: Final = 3  # throttles without a measurement between them that halve the
 _LOWEST: Final = 0.02  # calls a second
 _SURPRISE: Final = 1.6  # times the rate that was foretold: measure rather than believe
 _SAME: Final = 0.9  # share of what we sent that must have been accepted to say that the provider grants no less
-_SPARE: Final = 4.0  # tokens left in the bucket where a header counts them
+_SPARE: Final = 4.0  # tokens left in the bucket where a header counts them,
+_SPARE_SHARE: Final = 0.1  # and of a small bucket this share
 _HEADER_GUESS: Final = 10.0  # calls a second, before headers have told it
-_HEADER_WINDOW: Final = (1.0, 10.0)  # s, shortest and longest, over which headers measure the rate
-_FULL: Final = 0.9  # share of its size from which on a bucket may have been full
-_HEADER_LOWEST: Final = 1.0  # calls a second; what is less, headers can't tell, and throttles teach
-_EMPTIED: Final = 20.0  # s in which we empty a full bucket at least
-_MORE: Final = 1.2  # times the rate that we know: so much more is more than noise
-_HEARD: Final = 60.0  # s for which a header counts
-_DEAF: Final = 60.0  # s for which headers are ignored that claimed tokens while calls were throttled
 _PROBE: Final = (60.0, 300.0)  # with a reserve: s until a rate that was only foretold, that was measured, is probed upwards
 _REST: Final = 10.0  # s without a call after which an opening starts over
 _STEPS: Final = 64  # moments kept of the time since the last mark
 _PLENTY: Final = 2.0  # tokens
 _NEARLY_ONE: Final = 1.0 - 1e-9
 _TICK: Final = 1e-6  # s; shorter waits could be lost in rounding
+
+_SILENT: Final = HeaderRate()  # of all quotas without such headers: most have none, and there may be many
 
 _Count: TypeAlias = "tuple[float, int]"  # a moment, and how many calls were accepted until then
 
@@ -94,13 +92,11 @@ class ProviderRate:
 
     __slots__ = (
         "_accrued_at",
-        "_by_header",
-        "_deaf_until",
         "_doubling",
         "_epoch",
         "_gain",
         "_granted",
-        "_heard_at",
+        "_header",
         "_leaves",
         "_mark",
         "_next_step",
@@ -113,7 +109,6 @@ class ProviderRate:
         "_steps",
         "_sure",
         "_used_at",
-        "_window",
         "accepted",
         "burst",
         "hold",
@@ -139,9 +134,8 @@ class ProviderRate:
         self._mark: _Count | None = None
         self._steps: list[_Count] = [self._opened]  # since the mark
         self._next_step = self._used_at = self._accrued_at = self._ramp_from = now
-        self._epoch = self._heard_at = self._deaf_until = -math.inf
-        self._window: tuple[float, float, int] | None = None  # sent, remaining, accepted: where the header's measurement starts
-        self._by_header = False
+        self._epoch = -math.inf
+        self._header = _SILENT
         self._sure = False  # measured over a whole ramp, or by a header
         self._leaves = reserve  # a rate that is not sure is measured once more before the reserve is kept
         self._quick = 0
@@ -190,30 +184,40 @@ class ProviderRate:
                 del self._steps[0]
             self._next_step = now + (self._ramp / 16.0 if self.learning is _TRACK else 0.1)
 
-    def hear(self, now: float, sent: float, remaining: float, in_flight: int, *, resets_after: float | None = None) -> None:
-        """An answer said how many tokens were left. Calls in flight may be counted in it or not; we suppose they are not.
+    def hear(self, now: float, sent: float, remaining: float, newer: int, *, resets_after: float | None = None) -> None:
+        """An answer said how many tokens were left; `newer`: calls that left later, so that it can't have counted them.
 
         With `resets_after` the bucket is not refilled gradually, but filled up so many seconds after the answer.
         """
-        if sent < self._heard_at or now < self._deaf_until:
+        if self._header is _SILENT:
+            self._header = HeaderRate()
+        if not self._header.listen(now, sent):
             return
-        self._heard_at = sent
         self.burst = max(1.0, self.burst, remaining)
-        spare = remaining - in_flight
+        spare = remaining - newer
         if self.learning is not _TRACK:
-            self.rate = _HEADER_GUESS if self.learning is _OPEN else self.rate
+            self.rate = max(_HEADER_GUESS, self.rate) if self.learning is _MEASURE else _HEADER_GUESS
             self.learning = _TRACK
             self.level, self._accrued_at, self._ramp_from = spare - self.burst / 2.0, now, now
             self._pace()
         self._accrue(now)
-        if resets_after is None:
-            self._measure_by_header(sent, remaining)
-            self.level = min(self.level, spare - _SPARE) if self.reserve else spare - _SPARE
-        elif spare >= 1.0:
-            self.level = spare
-        else:
-            self.hold = max(self.hold, now + resets_after)
-            self.level, self._accrued_at = self.burst, self.hold
+        self._header.resets = resets_after is not None
+        if resets_after is not None:
+            self._await_reset(spare, now + resets_after)
+            return
+        self.rate = self._header.measure(
+            sent, remaining, self.accepted, rate=self.rate, burst=self.burst, reserved=self.reserve > 0.0
+        )
+        self._sure = self._sure or self._header.measured
+        self._pace()
+        usable = spare - min(_SPARE, self.burst * _SPARE_SHARE)
+        self.level = min(self.level, usable) if self.reserve else usable
+
+    def _await_reset(self, spare: float, reset: float) -> None:
+        """Nothing accrues until the bucket is filled up again."""
+        if spare < 1.0:
+            self.hold, spare = max(self.hold, reset), self.burst
+        self.level, self._accrued_at = spare, reset
 
     def throttle(self, now: float, sent: float, retry_after: float = 0.0) -> None:
         """The provider throttled a call, and perhaps said for how many seconds it wants no more."""
@@ -221,15 +225,24 @@ class ProviderRate:
         if self.learning is not _OPEN:
             self._accrue(now)
         self.hold = max(self.hold, now + retry_after)
+        if self._header.resets and retry_after > 0.0:
+            self._await_reset(0.0, self.hold)
+            return
         if sent <= self._epoch:
             return  # it left before we knew: the same herd
         self._epoch = now
-        if now - self._heard_at < _HEARD and self.level > _SPARE:  # the header counts something else
-            self._heard_at, self._deaf_until, self._window = -math.inf, now + _DEAF, None
+        if self._header.is_fresh(now) and self.level > _SPARE:
+            self._header.distrust(now)
         self._learn(now)
         self.level = 1.0 if retry_after >= 1.0 else -1.0  # who names a time expects us then
         self._accrued_at = self._ramp_from = max(now, self.hold)  # nothing accrues while the provider wants us to wait
         self._pace()
+
+    def doubt(self) -> None:
+        """Look for more than the prior at once, and leave nothing until it is verified: others may have had a part of it."""
+        self._leaves = 0.0
+        self._granted = self.rate
+        self._speed = self.speed(self._accrued_at)
 
     def leave(self, reserve: float) -> None:
         """Another share is left to others from now on."""
@@ -240,7 +253,7 @@ class ProviderRate:
     @property
     def verified(self) -> bool:
         """Whether `rate` was measured, by throttles or by a header."""
-        return self._by_header or self._mark is not None
+        return self._header.measured or self._mark is not None
 
     @property
     def foreseen(self) -> float:
@@ -256,7 +269,7 @@ class ProviderRate:
             return self.rate * math.pow(2.0, min(8.0, after / self._doubling))
         if self._leaves:
             after -= _PROBE[self.verified]
-        if after <= 0.0 or now - self._heard_at < _HEARD:
+        if after <= 0.0 or self._header.is_fresh(now):
             return self._granted
         ramp = after / self._ramp
         if ramp <= 1.0:
@@ -363,25 +376,3 @@ class ProviderRate:
         self._mark = (now, self.accepted)
         self._steps = [self._mark]
         self._next_step = now
-
-    def _measure_by_header(self, sent: float, remaining: float) -> None:
-        if self._window is None:
-            self._window = (sent, remaining, self.accepted)
-            return
-        since, before, accepted = self._window
-        span = sent - since
-        if span < _HEADER_WINDOW[0]:
-            return
-        self._window = (sent, remaining, self.accepted)
-        sending = (self.accepted - accepted) / span
-        came_in = sending + (remaining - before) / span
-        lost = span > _HEADER_WINDOW[1] or max(before, remaining) >= self.burst * _FULL
-        if remaining <= self.burst / 2.0:
-            rate = self.rate if span > _HEADER_WINDOW[1] else max(_HEADER_LOWEST, sending / 2.0, came_in)
-        elif lost:  # while the bucket is full, tokens are lost: more may come in than we have seen
-            rate = max(self.rate, sending * _MORE, self.burst / _EMPTIED) if self.reserve else self.rate
-        else:  # enough for us and for others
-            rate = came_in if came_in > self.rate * _MORE else self.rate
-        self.rate = min((self.rate + rate) / 2.0, 2.0 * rate) if self._by_header else rate
-        self._by_header = self._sure = True
-        self._pace()

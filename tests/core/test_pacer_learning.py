@@ -185,6 +185,35 @@ def test_a_late_header_changes_nothing() -> None:
     assert rate.level == level
 
 
+def test_a_throttle_in_such_a_window_starts_no_measuring() -> None:
+    rate = ProviderRate(0.0)
+    rate.hear(1.0, 0.9, 3.0, 0, resets_after=4.0)
+    before = rate.rate
+    rate.throttle(2.0, 1.95, 3.0)
+    assert (rate.learning, rate.rate, rate.throttled) == (Learning.TRACK, before, 1)
+    assert rate.ready_at(2.0, 0) == 5.0
+    assert rate.ready_at(5.0, 0) == 5.0
+
+
+def test_nothing_accrues_in_a_window_until_it_ends() -> None:
+    rate = ProviderRate(0.0, prior=Limit(10.0, 15.0))
+    rate.hear(1.0, 0.9, 2.0, 0, resets_after=4.0)
+    rate.take(1.0)
+    rate.take(1.0)
+    assert rate.ready_at(3.0, 0) > 3.0
+
+
+def test_a_header_counts_all_but_the_calls_that_left_after_it() -> None:
+    pacer: Pacer[Ticket] = Pacer(0.0)
+    tickets = [Ticket() for _ in range(3)]
+    for moment, ticket in zip((0.0, 0.1, 0.2), tickets, strict=True):
+        assert pacer.admit(ticket, moment)
+        pacer.send(ticket, moment)
+    pacer.land(tickets[1])
+    pacer.accepted(0.3, 0.1, remaining=2.0, resets_after=5.0)
+    assert pacer.rate.level == 2.0 - 1.0  # the first left before, and is counted
+
+
 def heard(rate: ProviderRate, remaining: float, per_second: float, start: float, seconds: int, *, slope: float = 0.0) -> float:
     """For so long, calls are accepted and told how much is left; the rate that was learned."""
     for number in range(int(seconds * per_second)):
@@ -203,6 +232,21 @@ def test_a_bucket_that_is_nearly_full_lowers_no_rate(reserve: float) -> None:
 def test_with_a_reserve_a_bucket_that_stays_full_raises_the_rate() -> None:
     rate = ProviderRate(0.0, reserve=0.1, prior=Limit(2.0, 250.0))
     assert heard(rate, 249.0, 2.0, 1.0, 20) == pytest.approx(250.0 / 20.0, rel=0.01)
+
+
+@pytest.mark.parametrize("burst", [2.0, 4.0, 15.0])
+def test_a_small_bucket_is_full_with_one_token_less(burst: float) -> None:
+    rate = ProviderRate(0.0, reserve=0.1, prior=Limit(0.1, burst))
+    assert heard(rate, burst - 1.0, 2.0, 1.0, 20) >= 2.0
+
+
+def test_what_was_guessed_while_it_was_measured_is_no_reason_to_stay_slow() -> None:
+    rate = ProviderRate(0.0)
+    rate.accept(0.1, 0.0)
+    rate.throttle(0.2, 0.1)
+    assert rate.rate < 1.0
+    rate.hear(1.0, 0.9, 40.0, 0)
+    assert (rate.learning, rate.rate) == (Learning.TRACK, 10.0)
 
 
 def test_a_counter_that_only_falls_lowers_no_rate_while_half_is_left() -> None:

@@ -1,0 +1,83 @@
+"""What is learned of a bucket from headers that count its remaining tokens. Pure: time is passed in.
+
+Between two such answers came in what we took and what the count has changed; others may have had a part of it. That is exact
+as long as the bucket was not full in between, for then tokens were lost. So a full bucket never lowers a rate, one with enough
+in it for us and for others neither, and below that the rate is what came in.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+__all__ = ["HeaderRate"]
+
+_WINDOW: Final = (1.0, 10.0)  # s, shortest and longest, over which a rate is measured
+_FULL: Final = 0.9  # share of its size from which on a bucket may have been full
+_ENOUGH: Final = 0.5  # share that is enough for us and for others
+_LOWEST: Final = (1.0, 0.1)  # calls a second, and 1/s times the size: what is less, headers can't tell, and throttles teach
+_EMPTIED: Final = 20.0  # s in which we empty a full bucket at least
+_MORE: Final = 1.2  # times the rate that we know: so much more is more than noise
+_MUCH_MORE: Final = 2.0  # while nothing was measured
+_FRESH: Final = 60.0  # s for which a header counts
+_DEAF: Final = 60.0  # s for which headers are ignored that claimed tokens while calls were throttled
+
+
+class HeaderRate:
+    """Times are monotonic seconds, counts are of calls or tokens. Not thread-safe.
+
+    Attributes:
+        measured: whether a rate was measured.
+        resets: whether the bucket is not refilled gradually, but filled up at moments that headers tell.
+    """
+
+    __slots__ = ("_deaf_until", "_heard_at", "_window", "measured", "resets")
+
+    def __init__(self) -> None:
+        self._heard_at = self._deaf_until = -math.inf
+        self._window: tuple[float, float, int] | None = None  # sent, remaining, accepted: where the measurement starts
+        self.measured = self.resets = False
+
+    def listen(self, now: float, sent: float) -> bool:
+        """Whether the answer to a call that left at `sent` tells something new."""
+        if sent < self._heard_at or now < self._deaf_until:
+            return False
+        self._heard_at = sent
+        return True
+
+    def is_fresh(self, now: float) -> bool:
+        """Whether something was told lately."""
+        return now - self._heard_at < _FRESH
+
+    def distrust(self, now: float) -> None:
+        """The header counts something else."""
+        self._heard_at, self._deaf_until, self._window = -math.inf, now + _DEAF, None
+
+    def measure(self, sent: float, remaining: float, accepted: int, *, rate: float, burst: float, reserved: bool) -> float:
+        """The rate that is known now, in calls a second.
+
+        Args:
+            sent: when the call left that was answered.
+            remaining: tokens, as the answer says.
+            accepted: our calls until now.
+            rate: as it was known.
+            burst: size of the bucket, as far as it is known.
+            reserved: we leave a part to others, so that nobody but us empties a full bucket.
+        """
+        before, self._window = self._window, self._window or (sent, remaining, accepted)
+        if before is None or sent - before[0] < _WINDOW[0]:
+            return rate
+        self._window = (sent, remaining, accepted)
+        span = sent - before[0]
+        sending = (accepted - before[2]) / span
+        came_in = sending + (remaining - before[1]) / span
+        full = max(1.0, min(burst * _FULL, burst - 1.0))
+        if span > _WINDOW[1] or max(before[1], remaining) >= full:  # it is, or may have been
+            more = sending * (_MORE if self.measured else _MUCH_MORE)
+            return max(rate, more, burst / _EMPTIED) if reserved else rate
+        if remaining > burst * _ENOUGH:
+            found = came_in if came_in > rate * _MORE else rate
+        else:
+            found = max(min(_LOWEST[0], burst * _LOWEST[1]), sending / 2.0, came_in)
+        before_that, self.measured = self.measured, True
+        return min((rate + found) / 2.0, 2.0 * found) if before_that else found
