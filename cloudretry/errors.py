@@ -11,6 +11,11 @@ CloudRetryError
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
 __all__ = [
     "CallsLost",
     "CloudRetryError",
@@ -58,7 +63,12 @@ class PoolUnavailable(CloudRetryError):  # noqa: N818 - named for what happened;
     """No member of an egress pool can be used; the message lists each with its state and when it may be tried again.
 
     What is raised is also an error of the SDK: botocore's EndpointConnectionError or azure-core's ServiceRequestError.
+
+    Attributes:
+        retry_at: when (UTC) the first of them may be; None: nothing comes back by itself. `history(error)` has it too.
     """
+
+    retry_at: datetime | None = None
 
 
 class TurnTimeout(CloudRetryError):  # noqa: N818 - named for what happened; its base carries the suffix

@@ -5,7 +5,10 @@ For a response it is one more key beside botocore's RetryAttempts; class, messag
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
+
+from cloudretry.errors import PoolUnavailable
 
 if TYPE_CHECKING:
     from cloudretry.core.history import History
@@ -23,6 +26,8 @@ def put_on_response(parsed: dict[str, Any], history: History) -> None:
 
 def put_on_error(error: Exception, history: History) -> None:
     """Add to an exception that has no response. A BotoCoreError is pickled as its `kwargs`, any other as its attributes."""
+    if isinstance(error, PoolUnavailable):
+        history = replace(history, retry_at=error.retry_at)
     kwargs = getattr(error, "kwargs", None)
     place = kwargs if isinstance(kwargs, dict) else vars(error)
     place[_KEY] = history.to_dict()

@@ -9,8 +9,6 @@ from botocore.compat import HTTPHeaders
 from botocore.parsers import ResponseParserError
 
 from cloudretry.aws.errors import PoolUnavailable
-from cloudretry.core.pool_snapshot import Unavailable
-from cloudretry.egress.passage import NoMember
 
 if TYPE_CHECKING:
     from botocore.awsrequest import AWSPreparedRequest
@@ -51,9 +49,11 @@ def send_through(
     """
     try:
         response: AWSResponse = passage.send(machine, destination, lambda way, record: way.send(request, record))
-    except NoMember as nothing:
+    except passage.nothing as nothing:
+        from cloudretry.core.pool_snapshot import Unavailable  # which a program without a pool does not import
+
         if isinstance(nothing.why, Unavailable):
-            raise PoolUnavailable(endpoint_url=request.url, error=str(nothing.why)) from None
+            raise PoolUnavailable(endpoint_url=request.url, error=str(nothing.why), retry_at=nothing.retry_at) from None
         return Exhausted(request.url, nothing.why.tried)
     if machine.journey.is_proxys and response.status_code < _ERROR_STATUS:  # which botocore would take for data
         if response.raw is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from botocore.exceptions import EndpointConnectionError
 
 from cloudretry import errors
@@ -13,6 +15,10 @@ class PoolUnavailable(errors.PoolUnavailable, EndpointConnectionError):  # noqa:
     """No member of the pool can be used now."""
 
     fmt = "{error}"
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.retry_at = kwargs.get("retry_at")  # kept there, since botocore pickles its errors as their arguments
 
 
 class TurnTimeout(errors.TurnTimeout, EndpointConnectionError):  # noqa: N818 - as its base is named

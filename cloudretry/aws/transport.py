@@ -7,6 +7,7 @@ says, and hosts that can't be reached.
 from __future__ import annotations
 
 from contextlib import nullcontext
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from botocore.exceptions import ConnectTimeoutError, EndpointConnectionError, IncompleteReadError
@@ -14,9 +15,6 @@ from urllib3 import Timeout
 
 from cloudretry.aws.causes import causes_of
 from cloudretry.aws.egress import send_through
-from cloudretry.aws.probe import get
-from cloudretry.egress.botocore_way import BotocoreWay, can_serve
-from cloudretry.egress.passages import Passages
 from cloudretry.runtime import reach
 from cloudretry.runtime.current import CURRENT
 from cloudretry.runtime.reach import REACH, host_of, is_held_unreachable, marked, missed, patience_shown
@@ -26,6 +24,8 @@ if TYPE_CHECKING:
     from botocore.client import BaseClient
 
     from cloudretry.aws.hook import ClientHook
+    from cloudretry.egress.botocore_way import BotocoreWay
+    from cloudretry.egress.passages import Passages
     from cloudretry.runtime.current import Current
 
 __all__ = ["Transport", "put_before"]
@@ -48,10 +48,18 @@ class Transport:
         self._inner = inner
         self._patience = patience
         self._hook = hook
-        self._passages = Passages(lambda member, settings: BotocoreWay(inner, member, settings), get)
         self._why_not = "it was given proxies of its own" if own_proxies else None
-        if not can_serve(inner):
+
+    @cached_property
+    def _passages(self) -> Passages[BotocoreWay]:
+        """Made when a pool is used: a program without one does not import what it takes."""
+        from cloudretry.aws.probe import get
+        from cloudretry.egress.botocore_way import BotocoreWay, can_serve
+        from cloudretry.egress.passages import Passages
+
+        if not can_serve(self._inner):
             self._why_not = "its HTTP session is not botocore's"
+        return Passages(lambda member, settings: BotocoreWay(self._inner, member, settings), get)
 
     def send(self, request: AWSPreparedRequest) -> AWSResponse:
         """Send, and vouch for the answer.
@@ -77,10 +85,13 @@ class Transport:
         machine = current.machine
         turn = None if machine.place is None else machine.place.turn
         with turn or _UNPACED:
-            passage = self._passages.of(current.engine, machine, request.url, self._why_not)
+            if machine.settings.pool is None:
+                return self._send_directly(request)
+            destination = host_of(request.url).lower()
+            passage = self._passages.of(current.engine, machine, destination, self._why_not)
             if passage is None:
                 return self._send_directly(request)
-            return send_through(passage, machine, host_of(request.url).lower(), request)
+            return send_through(passage, machine, destination, request)
 
     def _send_directly(self, request: AWSPreparedRequest) -> AWSResponse:
         host = host_of(request.url)
@@ -108,8 +119,9 @@ class Transport:
     def close(self) -> None:
         """Close all connections."""
         self._inner.close()
-        for ways in self._passages.ways():
-            ways.close()
+        if "_passages" in vars(self):
+            for ways in self._passages.ways():
+                ways.close()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)

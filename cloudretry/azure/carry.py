@@ -7,7 +7,10 @@ traceback azure-core keeps in a field (those of a broken connection, by the requ
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
+
+from cloudretry.errors import PoolUnavailable
 
 if TYPE_CHECKING:
     from cloudretry.core.history import History
@@ -19,6 +22,8 @@ _KEY: Final = "CloudRetry"
 
 def put_on(thing: object, history: History) -> None:
     """Add to a response or to an exception that has none."""
+    if isinstance(thing, PoolUnavailable):
+        history = replace(history, retry_at=thing.retry_at)
     with suppress(AttributeError):  # a user's own response class may have slots
         setattr(thing, _KEY, history.to_dict())
 

@@ -90,7 +90,7 @@ class Sender:
         if current.machine.settings.pool is None:
             return None
         why_not = "it was given proxies of its own" if options.get("proxies") else self._why_unfit
-        return self._passages.of(current.engine, current.machine, url, why_not)
+        return self._passages.of(current.engine, current.machine, host_of(url).lower(), why_not)
 
     @cached_property
     def _passages(self) -> Passages[Any]:
@@ -217,5 +217,5 @@ def _a_page(response: Any) -> ServiceResponseError:
 
 def _in_place_of_an_answer(nothing: NoMember, request: Any, *, is_async: bool) -> Any:
     if isinstance(nothing.why, Unavailable):
-        raise PoolUnavailable(str(nothing.why)) from None
+        raise PoolUnavailable(str(nothing.why), nothing.retry_at) from None
     return exhausted(request, nothing.why.tried, is_async=is_async)

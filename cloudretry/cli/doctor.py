@@ -111,10 +111,9 @@ def _warnings(configuration: Configuration, pools: list[PoolSettings], urls: tup
     yield from _foreign_proxies(pools)
     for pool in pools:
         bypass = Bypass(pool.bypass)
-        for url in _urls(configuration, pool, urls):
-            host = urlsplit(url[0]).hostname or ""
-            if bypass.covers(host):
-                yield f"calls to {host} go past pool {pool.name}: bypass or NO_PROXY covers it"
+        for url, _ in _urls(configuration, pool, urls):
+            if bypass.covers(urlsplit(url).netloc):
+                yield f"calls to {_shown(url)} go past pool {pool.name}: bypass or NO_PROXY covers it"
 
 
 def _foreign_proxies(pools: list[PoolSettings]) -> Iterator[str]:
@@ -161,9 +160,13 @@ def _examine(pool: PoolSettings, checks: list[_Check], timeout: float) -> int:
     for check, (is_good, text) in zip(checks, _outcomes(checks, timeout), strict=True):
         mark = "ok    " if is_good else "off   " if check.member.disabled else "FAILED"
         failed += mark == "FAILED"
-        host = urlsplit(check.url).hostname or check.url
-        click.echo(f"  {mark}  {check.member.name:<{width}}  {host}: {text}")
+        click.echo(f"  {mark}  {check.member.name:<{width}}  {_shown(check.url)}  {text}")
     return failed
+
+
+def _shown(url: str) -> str:
+    """As it can be copied, without a query, which may hold secrets."""
+    return urlsplit(url)._replace(query="", fragment="").geturl()
 
 
 def _outcomes(checks: list[_Check], timeout: float) -> Iterator[tuple[bool, str]]:

@@ -39,7 +39,7 @@ def status(*, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps([asdict(process) for process in processes], indent=2))
         return
-    if not processes:
+    if not any(process.pools for process in processes):
         click.echo(f"no running program keeps pools (looked in {state_path() or 'no folder: HOME is not set'})")
     now = current_clock().wall()
     for process in processes:

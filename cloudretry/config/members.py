@@ -135,12 +135,16 @@ def _unique(name: str, taken: set[str], numbers: dict[str, int]) -> str:
 
 
 def repeated(members: Iterable[Mapping[str, Any]]) -> Iterable[tuple[KeyPath, str]]:
-    """(path in the list, what is there twice) for each name and each way out that was there before."""
-    names: dict[str, int] = {}
-    ways: dict[tuple[str, object], int] = {}
+    """(path in the list, what is there twice) for each name and each way out that is there more than once."""
+    names: dict[str, list[int]] = {}
+    ways: dict[tuple[str, object], list[int]] = {}
     for index, member in enumerate(members):
-        if "name" in member and names.setdefault(member["name"], index) != index:
-            yield (index, "name"), f"{member['name']!r} is the name of members[{names[member['name']]}] too"
-        way = next((kind, member[kind]) for kind in WAYS if kind in member)
-        if ways.setdefault(way, index) != index:
-            yield (index,), f"is the same as members[{ways[way]}]; weight gives a member more of the work"
+        if "name" in member:
+            names.setdefault(member["name"], []).append(index)
+        ways.setdefault(next((kind, member[kind]) for kind in WAYS if kind in member), []).append(index)
+    for first, second, *more in (places for places in ways.values() if len(places) > 1):
+        others = f", and so are {len(more)} more" if more else ""
+        yield (second,), f"is the same as members[{first}]{others}; weight gives a member more of the work"
+    for name, (first, second, *more) in ((name, places) for name, places in names.items() if len(places) > 1):
+        others = f", and of {len(more)} more" if more else ""
+        yield (second, "name"), f"{name!r} is the name of members[{first}] too{others}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from cloudretry.core.outcome import Phase
 from cloudretry.core.tries import Hop, Reason
 
 if TYPE_CHECKING:
@@ -41,17 +42,15 @@ _BY_REASON = {
 
 def effect_of(end: TryEnd, member: Member, slow: Slow, *, probe: bool = False) -> Effect:
     """What follows from the end of a try through `member`. `probe`: it was a configured one, which must succeed as a whole."""
-    effect = _effect_of(end, member, slow)
+    if end.reason is None:
+        late = slow.first_byte is not None and end.first_byte is not None and end.first_byte > slow.first_byte
+        return Effect.SLOW if late else Effect.PROVEN
+    effect = _BY_REASON.get(end.reason) or _of_lost_connection(end, member)
     lenient = effect in {Effect.NOTHING, Effect.COOL_PAIR, Effect.WITHHOLD_PAIR}
     return Effect.COOL_MEMBER if probe and lenient and end.reason is not Reason.CANCELLED else effect
 
 
-def _effect_of(end: TryEnd, member: Member, slow: Slow) -> Effect:
-    if end.reason is None:
-        late = slow.first_byte is not None and end.first_byte is not None and end.first_byte > slow.first_byte
-        return Effect.SLOW if late else Effect.PROVEN
-    if end.reason in _BY_REASON:
-        return _BY_REASON[end.reason]
+def _of_lost_connection(end: TryEnd, member: Member) -> Effect:
     at_the_member = end.hop is Hop.MEMBER and not member.direct
     if end.reason is Reason.CERTIFICATE:  # an address shows that of the destination, which is for this one alone
         return Effect.WITHHOLD_MEMBER if at_the_member and member.connect_to is None else Effect.WITHHOLD_PAIR
@@ -62,6 +61,6 @@ def _beyond_the_member(end: TryEnd, member: Member) -> Effect:
     """A lost connection that is not the member's fault for sure."""
     if not end.written:
         return Effect.COOL_PAIR
-    if member.direct or end.reused:  # nobody is in between; or closed by its idle timer just as we wrote
+    if member.direct or (end.reused and end.phase is not Phase.BODY):  # nobody is in between; or its idle timer closed it
         return Effect.NOTHING
     return Effect.COOL_PAIR

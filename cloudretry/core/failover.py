@@ -84,7 +84,7 @@ class Failover:
     def ended(self, member: str, end: TryEnd) -> Step:
         """Decide after a try."""
         was_afresh, self.afresh = self.afresh, False
-        if end.written or end.answered or end.reason is Reason.CANCELLED:
+        if end.answered or end.written or end.reason is Reason.CANCELLED:
             self.begun = False
             return DONE
         if end.reused and end.reason is Reason.RESET and not was_afresh:  # closed while it was idle, which says nothing

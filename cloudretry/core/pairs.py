@@ -59,7 +59,7 @@ class Pairs:
 
     def find(self, member: str, destination: str) -> Pair | None:
         """A pair, if it is known."""
-        return self.to(destination).get(member)
+        return self._by_destination.get(destination, _NONE).get(member)
 
     def failing(self, member: str, destination: str, now: float) -> Pair:
         """The pair, known from now on; where the table is full the one that failed longest ago is forgotten."""

@@ -17,7 +17,7 @@ from cloudretry.core.pool_records import Grant, Records
 from cloudretry.core.tries import Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from random import Random
 
     from cloudretry.core.pairs import Pair
@@ -63,29 +63,33 @@ class Pool:
     """Members and what goes through them. Picking costs the logarithm of their number at most.
 
     It costs more for a destination that many members can't reach: as much as there are such members.
+
+    Attributes:
+        settings: what holds now.
+        records: what is known of its members.
     """
 
-    __slots__ = ("_balancer", "_deadlines", "_probe", "_ramping", "_tested", "_usable", "records")
+    __slots__ = ("_balancer", "_deadlines", "_probe", "_ramping", "_tested", "_usable", "records", "settings")
 
     def __init__(self, settings: PoolSettings, at: Instant, rng: Random) -> None:
+        self.settings = settings
         self.records = Records(settings, at, rng)
         self._arrange(at)
 
-    @property
-    def settings(self) -> PoolSettings:
-        """What holds now."""
-        return self.records.settings
-
     def reconfigure(self, settings: PoolSettings, at: Instant) -> None:
         """Take up other settings. What is under way goes on; members that are gone are not picked, and their records stay."""
+        self.settings = settings
         self.records.configure(settings, at)
         self._arrange(at)
 
-    def pick(self, wanted: Wanted, at: Instant, call: str | None = None) -> Grant | None:
-        """Admit a request to the member whose turn it is, if one can be used. `finish` must follow."""
+    def pick(self, wanted: Wanted, at: Instant, call: str | None = None, *, count: bool = False) -> Grant | None:
+        """Admit a request to the member whose turn it is, if one can be used. `finish` must follow. `count`: S is asked."""
         self.see_deadlines(at)
-        seat = self._balancer.pick(wanted.key, self._filter(wanted, at), trials_first=wanted.trials_first)
-        return None if seat is None else self._admit(seat, wanted.destination, at, call)
+        pairs = self.records.pairs.to(wanted.destination)
+        available = self._count(wanted, pairs, at) if count else 0
+        allowed = self._filter(wanted, pairs, at) if pairs or wanted.tried else None
+        seat = self._balancer.pick(wanted.key, allowed, trials_first=wanted.trials_first)
+        return None if seat is None else self._admit(seat, wanted.destination, at, call, available)
 
     def any_open(self, at: Instant) -> bool:
         """Whether any member would admit a request now, to whatever destination."""
@@ -95,9 +99,7 @@ class Pool:
     def available(self, wanted: Wanted, at: Instant) -> int:
         """S: how many members could be used. One that is just recovering counts, even if it admits nobody for a moment."""
         self.see_deadlines(at)
-        pairs = self.records.pairs.to(wanted.destination)
-        lost = {*wanted.tried, *(name for name, pair in pairs.items() if not self._passes(pair, at))}
-        return len(self._usable) - (len(lost & self._usable) if lost else 0)
+        return self._count(wanted, self.records.pairs.to(wanted.destination), at)
 
     def finish(self, grant: Grant, end: TryEnd, at: Instant) -> None:
         """A request has ended; to be called once for each grant."""
@@ -112,7 +114,8 @@ class Pool:
             seat.answered += 1
             if end.first_byte is not None:
                 seat.measure(end.first_byte, at.monotonic)
-        self.judge(grant, end, at)
+        self.records.judge(grant, end, at)
+        self._settle(seat, at)
 
     def judge(self, grant: Grant, end: TryEnd, at: Instant) -> None:
         """Draw the consequences of what became known of a request, be it after its end."""
@@ -206,7 +209,7 @@ class Pool:
         _keep(self._ramping, name, there=eligible and not is_open)
         _keep(self._tested, name, there=on_trial and not is_open and not seat.removed)
 
-    def _admit(self, seat: Seat, destination: str, at: Instant, call: str | None) -> Grant:
+    def _admit(self, seat: Seat, destination: str, at: Instant, call: str | None, available: int) -> Grant:
         self.records.granted += 1
         number, judges_member = self.records.granted, seat.health.state is State.PROBE_ALLOWED
         url = self._probe.url if judges_member and self._probe.kind == "https_get" else None
@@ -223,13 +226,17 @@ class Pool:
         seat.in_flight += 1
         self._settle(seat, at)
         rejections = seat.counters[Reason.AUTH_REJECTED] + seat.counters[Reason.CERTIFICATE] if seat.counters else 0
-        return Grant(number, seat.member, destination, call, judges_member, judges_pair, url, rejections)
+        return Grant(number, seat.member, destination, call, judges_member, judges_pair, url, rejections, available)
 
-    def _filter(self, wanted: Wanted, at: Instant) -> Callable[[Seat], bool] | None:
-        """Which members the call may get; None: all."""
-        tried, pairs = wanted.tried, self.records.pairs.to(wanted.destination)
-        if not pairs:
-            return (lambda seat: seat.member.name not in tried) if tried else None
+    def _count(self, wanted: Wanted, pairs: Mapping[str, Pair], at: Instant) -> int:
+        if not pairs and not wanted.tried:
+            return len(self._usable)
+        lost = {*wanted.tried, *(name for name, pair in pairs.items() if not self._passes(pair, at))}
+        return len(self._usable) - len(lost & self._usable)
+
+    def _filter(self, wanted: Wanted, pairs: Mapping[str, Pair], at: Instant) -> Callable[[Seat], bool]:
+        """Which members the call may get."""
+        tried = wanted.tried
 
         def allowed(seat: Seat) -> bool:
             name = seat.member.name

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from cloudretry.core.effects import Effect, effect_of
 from cloudretry.core.member_changes import Actor, Instant, MemberChanged, Transition
@@ -37,7 +37,8 @@ __all__ = ["Grant", "Records"]
 _HARMLESS = frozenset({Effect.PROVEN, Effect.NOTHING})
 
 
-class Grant(NamedTuple):
+@dataclass(slots=True, eq=False)
+class Grant:
     """One request that was admitted to a member.
 
     Args:
@@ -45,6 +46,7 @@ class Grant(NamedTuple):
         judges_member: it is the trial of a member that is not eligible; `judges_pair`, of its way to the destination.
         probe: URL that is to be fetched in place of the request, and whose host the destination is.
         rejections: how often credentials have been rejected, or certificates not been trusted, by this member so far.
+        available: out of how many members (S) it was picked, where that was asked.
     """
 
     number: int
@@ -55,6 +57,7 @@ class Grant(NamedTuple):
     judges_pair: bool
     probe: str | None = None
     rejections: int = 0
+    available: int = 0
 
     @property
     def trial(self) -> bool:

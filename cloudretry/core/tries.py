@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from cloudretry.core.outcome import Phase
 
@@ -41,8 +41,7 @@ class Hop(str, Enum):
 _ANSWERED = frozenset({None, Reason.DESTINATION_STATUS})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TryEnd:
+class TryEnd(NamedTuple):
     """How a try ended.
 
     Args:

@@ -29,7 +29,7 @@ class Waiter:
         until: when its budget ends, monotonic seconds.
         patient: it waits for members that are withheld; otherwise only for those that are usable in a moment.
         wake: makes it look again; must not block.
-        grant: what it was given, and out of how many (S).
+        grant: what it was given.
     """
 
     wanted: Wanted
@@ -40,7 +40,6 @@ class Waiter:
     wake: Callable[[], None]
     number: int = 0
     grant: Grant | None = None
-    available: int = 0
 
 
 class WaitingLine:
@@ -95,8 +94,7 @@ class WaitingLine:
             waiter = min(self._heads(blocked), key=lambda waiter: waiter.number, default=None)
             if waiter is None:
                 return
-            waiter.available = pool.available(waiter.wanted, at)
-            waiter.grant = pool.pick(waiter.wanted, at, waiter.call)
+            waiter.grant = pool.pick(waiter.wanted, at, waiter.call, count=True)
             if waiter.grant is None:
                 blocked.add(_line_of(waiter.wanted))
                 continue

@@ -18,6 +18,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 
 from cloudretry.core.outcome import Phase
 from cloudretry.core.tries import Hop
+from cloudretry.egress.ends import tell_of_body
 from cloudretry.egress.record import CURRENT, Record
 from cloudretry.egress.socks import Dialogue, SocksError, handshake
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from cloudretry.core.proxy_url import ProxyUrl
     from cloudretry.egress.route import Route
 
-__all__ = ["RecordingConnector", "RecordingRequest", "RecordingResponse"]
+__all__ = ["RecordingConnector", "RecordingRequest", "RecordingResponse", "WatchedBody"]
 
 _SECRET: Final = frozenset({"proxy-authorization", "authorization"})
 
@@ -186,6 +187,26 @@ class RecordingResponse(client_reqrep.ClientResponse):
             record.phase = Phase.BODY
             record.first_byte = time.monotonic() - record.sent_at if record.sent_at else 0.0
         return response
+
+
+class WatchedBody:
+    """In the place of a response's `content`: the record is told if reading it fails once its try has ended."""
+
+    def __init__(self, content: Any, record: Record) -> None:
+        self._content = content
+        self._record = record
+
+    async def read(self, count: int = -1) -> bytes:
+        """As aiohttp does; azure-core reads by this alone."""
+        try:
+            data: bytes = await self._content.read(count)
+        except Exception as error:
+            tell_of_body(self._record, error)
+            raise
+        return data
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._content, name)
 
 
 def _hide_login(error: client_exceptions.ClientResponseError) -> None:

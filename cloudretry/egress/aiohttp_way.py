@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import aiohttp
 
-from cloudretry.egress.aiohttp_connections import RecordingConnector, RecordingRequest, RecordingResponse
+from cloudretry.egress.aiohttp_connections import RecordingConnector, RecordingRequest, RecordingResponse, WatchedBody
 from cloudretry.egress.record import CURRENT
 from cloudretry.egress.route import Route, route_of
 from cloudretry.egress.tls import shared_context, trust
@@ -70,10 +70,14 @@ class AiohttpWay:
         token = CURRENT.set(record)
         self._in_flight += 1
         try:
-            return await self._twin.send(request, **options)
+            response = await self._twin.send(request, **options)
         finally:
             self._in_flight -= 1
             CURRENT.reset(token)
+        if options.get("stream"):
+            inner = getattr(response, "_internal_response", None) or response.internal_response
+            inner.content = WatchedBody(inner.content, record)
+        return response
 
     def close(self) -> None:
         """Close all connections, in the background, where its loop still runs. Thread-safe."""

@@ -81,7 +81,7 @@ def _twin(session: Any, route: Route, settings: PoolSettings) -> Any:
     twin._manager = PoolManager(**twin._get_pool_manager_kwargs())  # noqa: SLF001
     twin._manager.pool_classes_by_scheme = twin._pool_classes_by_scheme  # noqa: SLF001
     proxy = route.proxy_url
-    twin._proxy_config = type(session._proxy_config)(proxies={"http": proxy, "https": proxy} if proxy else {})  # noqa: SLF001
+    twin._proxy_config = SimpleNamespace(settings={}, proxy_url_for=lambda _: proxy)  # noqa: SLF001 - without looking at the URL
     twin._proxy_managers = {}  # noqa: SLF001
     if proxy is not None:
         twin._proxy_managers[proxy] = _proxy_manager(twin, proxy, route, certificates.trusted, settings)  # noqa: SLF001

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterable
 from typing import Final, TypeAlias
+from urllib.parse import urlsplit
 from urllib.request import getproxies_environment
 
 __all__ = ["Bypass"]
@@ -43,15 +44,17 @@ class Bypass:
         parsed = [(pattern, _network(pattern)) for pattern in cleaned if pattern]
         self._networks: tuple[_Network, ...] = (*_ALWAYS, *(network for _, network in parsed if network is not None))
         self._names = [_name_and_port(pattern) for pattern, network in parsed if network is None]
-        self._known: dict[tuple[str, int | None], bool] = {}
+        self._known: dict[str, bool] = {}
 
-    def covers(self, host: str, port: int | None = None) -> bool:
-        """Whether this host (a name, or an address with or without brackets) skips the pool."""
-        known = self._known.get((host, port))
+    def covers(self, destination: str) -> bool:
+        """Whether this destination skips the pool: a host, or a host and port, as they stand in a URL."""
+        known = self._known.get(destination)
         if known is None:
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
-            known = self._known[host, port] = self._all or self._matches(host.lower().strip("[]").rstrip("."), port)
+            parts = urlsplit(f"//{destination}")
+            host = (parts.hostname or "").rstrip(".")
+            known = self._known[destination] = self._all or self._matches(host, parts.port)
         return known
 
     def _matches(self, host: str, port: int | None) -> bool:

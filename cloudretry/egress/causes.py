@@ -45,14 +45,23 @@ _BY_NAME: Final[dict[str, Reason | None]] = {  # of urllib3, aiohttp and http.cl
     "BadHttpMessage": Reason.PROTOCOL_ERROR,
 }
 
+_CUT: Final = frozenset({"ProtocolError", "ClientPayloadError"})
+"""Of urllib3 and aiohttp."""
+
 
 def reason_of(error: BaseException) -> Reason:
     """CANCELLED where neither the member nor the destination can have to do with it."""
-    for cause in causes_of(error):
+    causes = list(causes_of(error))
+    for cause in causes:
         reason = _reason(cause)
         if reason is not None:
             return reason
-    return Reason.CANCELLED
+    return Reason.RESET if any(_is_cut(cause) for cause in causes) else Reason.CANCELLED
+
+
+def _is_cut(error: BaseException) -> bool:
+    """Whether a body ended before its end: with nothing behind it, these errors mean no more than that."""
+    return type(error).__name__ in _CUT and len(list(causes_of(error))) == 1
 
 
 def _reason(error: BaseException) -> Reason | None:  # noqa: PLR0911 - a table

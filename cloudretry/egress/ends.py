@@ -15,7 +15,7 @@ from cloudretry.egress.socks import AUTH_REJECTED
 if TYPE_CHECKING:
     from cloudretry.egress.record import Record
 
-__all__ = ["Answer", "end_of"]
+__all__ = ["Answer", "end_of", "tell_of_body"]
 
 _PROXY_AUTHENTICATION: Final = 407
 _AUTH: Final = frozenset({407, 401})  # tinyproxy says 401 of a wrong password
@@ -29,9 +29,9 @@ _CANT_REACH: Final = frozenset({502, 503, 504})
 
 _CLOUDS_MARKS: Final = (
     "x-amzn-requestid",
+    "x-ms-request-id",  # these two nearly always
     "x-amz-request-id",
     "x-amz-cf-id",
-    "x-ms-request-id",
     "x-ms-correlation-request-id",
     "x-azure-ref",
 )
@@ -64,12 +64,19 @@ def end_of(record: Record, answer: Answer | Any | BaseException, *, per_mib: flo
     """
     if isinstance(answer, BaseException):
         return _failed(record, answer)
-    proxys = _proxys_own(record, answer)
+    proxys = _proxys_own(record, answer) if record.proxied else None
     if proxys is not None:
         return proxys
     if per_mib is not None and _body_took(record) > per_mib * _mebibytes(answer):
         return _end(record, Phase.BODY, Hop.DESTINATION, Reason.SLOW_BODY, answer.status_code)
     return _end(record, Phase.DONE, Hop.DESTINATION, None, answer.status_code)
+
+
+def tell_of_body(record: Record, error: BaseException) -> None:
+    """Reading a streamed body has failed like this after its try had ended. It is told once."""
+    tell, record.afterwards = record.afterwards, None
+    if tell is not None:
+        tell(end_of(record, error))
 
 
 def _body_took(record: Record) -> float:
@@ -83,7 +90,7 @@ def _mebibytes(answer: Answer) -> float:
 
 
 def _end(record: Record, phase: Phase, hop: Hop, reason: Reason | None, status: int | None = None) -> TryEnd:
-    return TryEnd(phase=phase, hop=hop, reason=reason, status=status, reused=record.reused, first_byte=record.first_byte)
+    return TryEnd(phase, hop, reason, status, record.reused, record.first_byte)
 
 
 def _failed(record: Record, error: BaseException) -> TryEnd:
@@ -114,8 +121,6 @@ def _proxys_own(record: Record, answer: Answer) -> TryEnd | None:
 
     Where credentials are asked for, nothing has gone on to the destination. With any other page of a proxy, something may have.
     """
-    if not record.proxied:
-        return None
     status, headers = answer.status_code, answer.headers
     if status != _PROXY_AUTHENTICATION and not _is_a_proxys_page(record, status, headers):
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from math import inf
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 from weakref import WeakSet
 
 from cloudretry.core.member_changes import Instant, MemberChanged
@@ -23,35 +23,27 @@ if TYPE_CHECKING:
     from cloudretry.core.pool_snapshot import PoolSnapshot, Unavailable
     from cloudretry.core.tries import TryEnd
 
-__all__ = ["Admission", "Guard"]
-
-
-class Admission(NamedTuple):
-    """A grant, out of how many members (S) it was picked where that was asked, and after how many forks."""
-
-    grant: Grant
-    available: int
-    forks: int
+__all__ = ["Guard"]
 
 
 class Guard:
-    """Every method takes the lock for some microseconds and never waits otherwise. Listeners are told without it."""
+    """Every method takes the lock for some microseconds and never waits otherwise. Listeners are told without it.
+
+    Attributes:
+        settings: what holds now.
+    """
 
     def __init__(self, settings: PoolSettings, tell: Callable[[MemberChanged], object] | None, rng: Random) -> None:
+        self.settings = settings
         self.lock = threading.RLock()  # a signal handler or a finalizer may come in the middle, and must not wait for itself
         self._tell = tell
         self._pool = Pool(settings, now(), rng)
         self._line = WaitingLine()
-        self._forks = 0
+        self._inherited = 0  # the number of the last grant that is the parent's of this fork
         with _registering:
             _GUARDS.add(self)
 
-    @property
-    def settings(self) -> PoolSettings:
-        """What holds now."""
-        return self._pool.settings
-
-    def ask(self, wanted: Wanted, call: str | None, *, first: bool) -> Admission | None:
+    def ask(self, wanted: Wanted, call: str | None, *, first: bool) -> Grant | None:
         """A member at once, if one can be used and nobody waits for it. `first`: S is to be counted."""
         with self.lock:
             at = now()
@@ -59,11 +51,11 @@ class Guard:
                 self._line.serve(self._pool, at)
                 if self._line.must_join(wanted, at.monotonic):
                     return None
-            available = self._pool.available(wanted, at) if first else 0
-            grant = self._pool.pick(wanted, at, call)
+            grant = self._pool.pick(wanted, at, call, count=first)
             changes = self._pool.take_changes()
-        self._tell_all(changes)
-        return None if grant is None else Admission(grant, available, self._forks)
+        if changes:
+            self._tell_all(changes)
+        return grant
 
     def join(
         self, wanted: Wanted, call: str | None, ring: Callable[[], None], *, budget: float | None, patient: bool
@@ -76,7 +68,7 @@ class Guard:
             self._line.join(waiter)
         return waiter
 
-    def look(self, waiter: Waiter) -> Admission | float | None:
+    def look(self, waiter: Waiter) -> Grant | float | None:
         """A member, if the time has come; or after how many seconds to look again; None: there is nothing to wait for."""
         with self.lock:
             at = now()
@@ -85,28 +77,29 @@ class Guard:
             pause = self._line.pause(waiter, self._pool, at) if grant is None else None
             changes = self._pool.take_changes()
         self._tell_all(changes)
-        return pause if grant is None else Admission(grant, waiter.available, self._forks)
+        return pause if grant is None else grant
 
-    def leave(self, waiter: Waiter) -> Admission | None:
+    def leave(self, waiter: Waiter) -> Grant | None:
         """Wait no longer. What it was given at the last moment is returned, and must be finished."""
         with self.lock:
             self._line.leave(waiter)
             grant, waiter.grant = waiter.grant, None
-        return None if grant is None else Admission(grant, 0, self._forks)
+        return grant
 
-    def finish(self, admission: Admission, end: TryEnd) -> None:
-        """A request has ended; once for each admission."""
-        self._conclude(admission, end, self._pool.finish)
+    def finish(self, grant: Grant, end: TryEnd) -> None:
+        """A request has ended; once for each grant."""
+        self._conclude(grant, end, self._pool.finish)
 
-    def judge(self, admission: Admission, end: TryEnd) -> None:
+    def judge(self, grant: Grant, end: TryEnd) -> None:
         """Something became known of a request after its end."""
-        self._conclude(admission, end, self._pool.judge)
+        self._conclude(grant, end, self._pool.judge)
 
     def change(self, change: Callable[[Pool, Instant], None]) -> None:
         """Do something with the pool that may matter to everybody who waits."""
         with self.lock:
             at = now()
             change(self._pool, at)
+            self.settings = self._pool.settings
             self._serve(at)
             changes = self._pool.take_changes()
         self._tell_all(changes)
@@ -127,20 +120,21 @@ class Guard:
 
     def forked(self) -> None:
         """In the child, with the lock held: whoever was admitted or waits lives in the parent."""
-        self._forks += 1
+        self._inherited = self._pool.records.granted
         self._line = WaitingLine()
         self._pool.forget_requests(now())
 
-    def _conclude(self, admission: Admission, end: TryEnd, conclude: Callable[[Grant, TryEnd, Instant], None]) -> None:
+    def _conclude(self, grant: Grant, end: TryEnd, conclude: Callable[[Grant, TryEnd, Instant], None]) -> None:
         with self.lock:
-            if admission.forks != self._forks:
+            if grant.number <= self._inherited:
                 return
             at = now()
-            conclude(admission.grant, end, at)
+            conclude(grant, end, at)
             changes = self._pool.take_changes()
-            if self._line and (changes or admission.grant.trial):
+            if (changes or grant.trial) and self._line:
                 self._serve(at)
-        self._tell_all(changes)
+        if changes:
+            self._tell_all(changes)
 
     def _serve(self, at: Instant) -> None:
         self._line.serve(self._pool, at)

@@ -6,17 +6,18 @@ The same for all SDKs; only how a member sends (a `send` that is passed in) diff
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from cloudretry.core.decision import StopReason
-from cloudretry.core.failover import Again, Exhausted, Spent
+from cloudretry.core.failover import DONE, Again, Exhausted, Spent
 from cloudretry.core.outcome import Kind, Outcome
 from cloudretry.core.pool_snapshot import Unavailable
 from cloudretry.core.tries import Reason
 from cloudretry.egress.bypass import Bypass
 from cloudretry.egress.ends import end_of
 from cloudretry.egress.pool import EgressPool, Lease, Tries
-from cloudretry.egress.pools import pool_of
+from cloudretry.egress.pools import pool_of, show
 from cloudretry.egress.record import Record
 from cloudretry.egress.ways import Ways
 from cloudretry.runtime.clock import current_clock
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from cloudretry.core.machine import RetryMachine
     from cloudretry.core.pool_settings import Member, PoolSettings
     from cloudretry.core.tries import TryEnd
+    from cloudretry.egress.pool import Answer
 
 __all__ = ["Journey", "NoMember", "Passage"]
 
@@ -43,6 +45,13 @@ class NoMember(Exception):  # noqa: N818 - no error of ours: each cloud's room m
     def __init__(self, why: Exhausted | Unavailable) -> None:
         super().__init__(why)
         self.why = why
+
+    @property
+    def retry_at(self) -> datetime | None:
+        """When (UTC) a member may be tried again; None: nothing comes back by itself."""
+        soonest = self.why.soonest if isinstance(self.why, Unavailable) else None
+        now = current_clock().wall()
+        return None if soonest is None else datetime.fromtimestamp(now + soonest, timezone.utc)
 
 
 @dataclass(slots=True)
@@ -75,7 +84,7 @@ class Journey:
         """Whether the response that is handed over is a proxy's own, in the place of an answer."""
         return self.end is not None and self.end.reason not in _NOBODYS_FAULT
 
-    def admitted(self, answer: Lease | Unavailable | Exhausted | Spent) -> Lease:
+    def admitted(self, answer: Answer) -> Lease:
         """A member. Raises NoMember, or the error of the last try, where there is none for this call."""
         if isinstance(answer, Lease):
             self.member = answer.member.name
@@ -92,6 +101,8 @@ class Journey:
         self.last, self.end = answer, end_of(record, answer, per_mib=self.pool.settings.slow.per_mib)
         step = lease.end(self.end)
         record.afterwards = lease.after
+        if step is DONE:
+            return False
         if isinstance(step, Again):
             return True
         if isinstance(step, Exhausted):
@@ -135,7 +146,12 @@ class Passage(Generic[W]):
         make: what sends through one member.
         get: a complete exchange with a URL through one member, for a pool whose trials are such: given the member, the pool's
             settings, the URL, a record and the seconds that it may take; for `send_async` an async function.
+
+    Attributes:
+        nothing: what is raised where no member can be had, for those who import this module late or not at all.
     """
+
+    nothing: ClassVar[type[NoMember]] = NoMember
 
     def __init__(self, pool: EgressPool, make: Callable[[Member, PoolSettings], W], get: Callable[..., Any]) -> None:
         self.pool = pool
@@ -143,23 +159,20 @@ class Passage(Generic[W]):
         self.ways: Ways[W] = Ways(lambda member: make(member, pool.settings))
         self._bypass = (pool.settings, Bypass(pool.settings.bypass))
 
-    def skips(self, host: str, port: int | None) -> bool:
+    def skips(self, destination: str) -> bool:
         """Whether a destination is none of the pool's business."""
         settings, bypass = self._bypass
         if settings is not self.pool.settings:
             settings = self.pool.settings
             bypass = Bypass(settings.bypass)
             self._bypass = (settings, bypass)
-        return bypass.covers(host, port)
+        return bypass.covers(destination)
 
     def send(self, machine: RetryMachine, destination: str, send: Callable[[W, Record], A]) -> A:
         """Send one attempt, by one member after another as SPEC C1 has it. Raises what the last try did, or NoMember."""
         journey = self._journey(machine, destination)
         while True:
-            try:
-                answer = journey.tries.acquire(destination, budget=_budget(machine), meanwhile=self._look_around)
-            finally:
-                machine.held = journey.waited
+            answer = journey.tries.at_once(destination) or self._wait(journey, machine, destination)
             with journey.admitted(answer) as lease:
                 if lease.probe is not None:
                     self._try_out(lease, lease.probe)
@@ -178,10 +191,7 @@ class Passage(Generic[W]):
         """The async twin; cancelling ends it at once."""
         journey = self._journey(machine, destination)
         while True:
-            try:
-                answer = await journey.tries.acquire_async(destination, budget=_budget(machine), meanwhile=self._look_around)
-            finally:
-                machine.held = journey.waited
+            answer = journey.tries.at_once(destination) or await self._wait_async(journey, machine, destination)
             with journey.admitted(answer) as lease:
                 if lease.probe is not None:
                     await self._try_out_async(lease, lease.probe)
@@ -196,17 +206,33 @@ class Passage(Generic[W]):
                     if not journey.goes_on(lease, record, response):
                         return response
 
+    def _wait(self, journey: Journey, machine: RetryMachine, destination: str) -> Answer:
+        try:
+            return journey.tries.acquire(destination, budget=_budget(machine), meanwhile=self._look_around)
+        finally:
+            machine.held = journey.waited
+
+    async def _wait_async(self, journey: Journey, machine: RetryMachine, destination: str) -> Answer:
+        try:
+            return await journey.tries.acquire_async(destination, budget=_budget(machine), meanwhile=self._look_around)
+        finally:
+            machine.held = journey.waited
+
     def _way(self, lease: Lease) -> W:
         """Made anew where what it was made with may not hold any more."""
         settings = self.pool.settings
-        return self.ways.of(lease.member, (lease.rejections, settings.connect_timeout, settings.ca_bundle))
+        return self.ways.of(lease.member, lease.rejections, settings.connect_timeout, settings.ca_bundle)
 
     def _look_around(self) -> None:
-        """Whoever waits looks whether the configuration has changed: an operator may have brought a member back."""
+        """Whoever waits looks whether the configuration has changed, since an operator may have brought a member back.
+
+        It also lets people see how many wait: where all do, nobody else would.
+        """
         current = CURRENT.get()
         if current is not None:
             current.engine.look()
             pool_of(current.engine, self.pool.settings.name)
+        show()
 
     def _try_out(self, lease: Lease, url: str) -> None:
         record, settings, answer = Record(), self.pool.settings, None
@@ -230,7 +256,8 @@ class Passage(Generic[W]):
             call, before = machine.call, machine.held
             tries = self.pool.tries(call=str(call), key=call.account or destination)
             journey = machine.journey = Journey(self.pool, tries, before)
-        journey.begin()
+        else:
+            journey.begin()
         return journey
 
 

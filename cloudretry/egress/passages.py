@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
-from urllib.parse import urlsplit
 
 from cloudretry.egress.passage import Passage
 from cloudretry.egress.pools import pool_of
@@ -38,8 +37,8 @@ class Passages(Generic[W]):
         self._get = get
         self._passages: dict[EgressPool, Passage[W]] = {}
 
-    def of(self, engine: Engine, machine: RetryMachine, url: str, why_not: str | None) -> Passage[W] | None:
-        """The one that a request takes; None: it goes out by itself.
+    def of(self, engine: Engine, machine: RetryMachine, destination: str, why_not: str | None) -> Passage[W] | None:
+        """The one that a request to this host (or host and port) takes; None: it goes out by itself.
 
         `why_not`: why this client, or this request, can't use a pool; said once, if a pool is configured for it.
         """
@@ -53,8 +52,7 @@ class Passages(Generic[W]):
         passage = self._passages.get(pool)
         if passage is None:
             passage = self._passages.setdefault(pool, Passage(pool, self._make, self._get))
-        parts = urlsplit(url)
-        return None if passage.skips(parts.hostname or "", parts.port) else passage
+        return None if passage.skips(destination) else passage
 
     def ways(self) -> list[Ways[W]]:
         """All that were used so far, to be closed."""

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from cloudretry.core.member_changes import MemberChanged
+    from cloudretry.core.pool_records import Grant
     from cloudretry.core.pool_settings import Member, PoolSettings
     from cloudretry.core.pool_snapshot import PoolSnapshot, Unavailable
     from cloudretry.core.waiting_line import Waiter
-    from cloudretry.egress.guard import Admission
 
 __all__ = ["Answer", "EgressPool", "Lease", "Tries"]
 
@@ -84,13 +84,23 @@ class Tries:
     __slots__ = ("_call", "_guard", "_held", "_key", "_trials_first", "failover", "waited")
 
     def __init__(self, guard: Guard, call: str | None, key: str | None) -> None:
-        self.failover = Failover(guard.settings.retries, guard.settings.exhausted_answer)
+        settings = guard.settings
+        self.failover = Failover(settings.retries, settings.exhausted_answer)
         self._guard = guard
         self._call = call
         self._key = key
         self._trials_first = True
         self._held: Lease | None = None
         self.waited = 0.0
+
+    def at_once(self, destination: str) -> Lease | None:
+        """A member for the next try, if one can be had without waiting."""
+        if self._held is not None:
+            held, self._held = self._held, None
+            held.kept = False
+            return held
+        grant = self._guard.ask(self._wanted(destination), self._call, first=not self.failover.begun)
+        return None if grant is None else self._lease(grant)
 
     def acquire(
         self, destination: str, *, budget: float | None = None, meanwhile: Callable[[], object] | None = None
@@ -99,12 +109,11 @@ class Tries:
 
         `meanwhile` is called about once a second while it waits.
         """
-        wanted = self._wanted(destination)
-        lease = self._at_once(wanted)
+        lease = self.at_once(destination)
         if lease is not None:
             return lease
         bell = ThreadBell()
-        waiter = self._join(wanted, bell.ring, budget)
+        waiter = self._join(destination, bell.ring, budget)
         try:
             while isinstance(found := self._guard.look(waiter), float):
                 bell.wait(found if meanwhile is None else min(found, _GLANCE))
@@ -118,12 +127,11 @@ class Tries:
         self, destination: str, *, budget: float | None = None, meanwhile: Callable[[], object] | None = None
     ) -> Answer:
         """The asyncio twin of `acquire`; cancelling the task ends the wait at once."""
-        wanted = self._wanted(destination)
-        lease = self._at_once(wanted)
+        lease = self.at_once(destination)
         if lease is not None:
             return lease
         bell = AsyncBell()
-        waiter = self._join(wanted, bell.ring, budget)
+        waiter = self._join(destination, bell.ring, budget)
         try:
             while isinstance(found := self._guard.look(waiter), float):
                 await bell.wait(found if meanwhile is None else min(found, _GLANCE))
@@ -135,7 +143,7 @@ class Tries:
 
     def ended(self, lease: Lease, end: TryEnd) -> Step:
         """Decide after a try; `Lease.end` calls it."""
-        if lease.trial and end.reason is not None:
+        if end.reason is not None and lease.trial:
             self._trials_first = False  # one call is not made to suffer for all members that are down
         if lease.probe is not None:
             return AGAIN
@@ -147,17 +155,9 @@ class Tries:
     def _wanted(self, destination: str) -> Wanted:
         return Wanted(destination, self.failover.tried, self._key, self._trials_first)
 
-    def _at_once(self, wanted: Wanted) -> Lease | None:
-        if self._held is not None:
-            held, self._held = self._held, None
-            held.kept = False
-            return held
-        admission = self._guard.ask(wanted, self._call, first=not self.failover.begun)
-        return None if admission is None else self._lease(admission)
-
-    def _join(self, wanted: Wanted, ring: Callable[[], None], budget: float | None) -> Waiter:
+    def _join(self, destination: str, ring: Callable[[], None], budget: float | None) -> Waiter:
         patient = not self.failover.begun and self._guard.settings.when_unavailable == "wait"
-        return self._guard.join(wanted, self._call, ring, budget=budget, patient=patient)
+        return self._guard.join(self._wanted(destination), self._call, ring, budget=budget, patient=patient)
 
     def _leave(self, waiter: Waiter) -> None:
         self.waited += current_clock().monotonic() - waiter.since
@@ -165,17 +165,17 @@ class Tries:
         if late is not None:  # it came as the wait was cancelled
             self._guard.finish(late, _CANCELLED)
 
-    def _answer(self, found: Admission | None, waiter: Waiter) -> Answer:
+    def _answer(self, found: Grant | None, waiter: Waiter) -> Answer:
         if found is not None:
             return self._lease(found)
         if self.failover.tried:
             return self.failover.ran_out()
         return self._guard.unavailable(waiter.wanted, since=waiter.since)
 
-    def _lease(self, admission: Admission) -> Lease:
-        if admission.grant.probe is None and not self.failover.begun:
-            self.failover.begin(admission.available)
-        return Lease(self._guard, self, admission)
+    def _lease(self, grant: Grant) -> Lease:
+        if grant.probe is None and not self.failover.begun:
+            self.failover.begin(grant.available)
+        return Lease(self._guard, self, grant)
 
 
 class Lease:
@@ -183,26 +183,29 @@ class Lease:
 
     Attributes:
         member: to send through.
-        trial: it judges whether the member, or its way to the destination, has recovered.
         probe: URL of a configured probe that is to be fetched in place of the request; None: send the request.
         fresh: a connection that was kept alive must not be used.
         rejections: how often credentials were rejected or certificates not trusted; after one more they are to be read again.
         kept: the next try is given this lease again.
     """
 
-    __slots__ = ("_admission", "_guard", "_over", "_tries", "fresh", "kept", "member", "probe", "rejections", "trial")
+    __slots__ = ("_grant", "_guard", "_over", "_tries", "fresh", "kept", "member", "probe", "rejections")
 
-    def __init__(self, guard: Guard, tries: Tries, admission: Admission) -> None:
-        self.member: Member = admission.grant.member
-        self.trial = admission.grant.trial
-        self.probe = admission.grant.probe
-        self.rejections = admission.grant.rejections
+    def __init__(self, guard: Guard, tries: Tries, grant: Grant) -> None:
+        self.member: Member = grant.member
+        self.probe = grant.probe
+        self.rejections = grant.rejections
         self.fresh = False
         self.kept = False
-        self._admission = admission
+        self._grant = grant
         self._guard = guard
         self._tries = tries
         self._over = False
+
+    @property
+    def trial(self) -> bool:
+        """Whether it judges if the member, or its way to the destination, has recovered."""
+        return self._grant.trial
 
     def end(self, end: TryEnd) -> Step:
         """Tell how the try ended, once, and hear what follows. Never blocks; the same for asyncio."""
@@ -211,16 +214,16 @@ class Lease:
         step = self._tries.ended(self, end)
         if not self.kept:
             self._over = True
-            self._guard.finish(self._admission, end)
+            self._guard.finish(self._grant, end)
         return step
 
     def after(self, end: TryEnd) -> None:
         """Tell what became known after the end, such as a streamed body that was cut short. The call is not affected."""
-        self._guard.judge(self._admission, end)
+        self._guard.judge(self._grant, end)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if not self.kept:
+        if not (self.kept or self._over):
             self.end(_CANCELLED)

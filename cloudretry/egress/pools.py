@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from cloudretry.core.pool_settings import PoolSettings
     from cloudretry.runtime.engine import Engine
 
-__all__ = ["pool_of"]
+__all__ = ["pool_of", "show"]
 
 logger = logging.getLogger("cloudretry")
 
@@ -71,8 +71,8 @@ def pool_of(engine: Engine, name: str) -> EgressPool:
     """
     settings = engine.settings.pools.get(name)
     known = _of_engines.get(engine, {}).get(name)
-    _states().look()
     if known is not None and (settings is known[0] or settings is None):  # taken out while the call was under way
+        _states().look()
         return known[1]
     if settings is None:
         raise ConfigurationError(f"the pool {name} is no longer configured")
@@ -88,4 +88,10 @@ def pool_of(engine: Engine, name: str) -> EgressPool:
         _pools[settings] = pool
         _users[pool].engines.add(engine)
         _of_engines.setdefault(engine, {})[name] = (settings, pool)
-        return pool
+    show()
+    return pool
+
+
+def show() -> None:
+    """Let `cloudretry pool status` see the pools as they are now, within a second, though no member's state has changed."""
+    _states().changed()

@@ -17,7 +17,7 @@ from urllib3.exceptions import ConnectTimeoutError, NewConnectionError
 
 from cloudretry.core.outcome import Phase
 from cloudretry.core.tries import Hop
-from cloudretry.egress.ends import end_of
+from cloudretry.egress.ends import tell_of_body
 from cloudretry.egress.record import CURRENT, Record
 from cloudretry.egress.route import DIRECT, Route
 from cloudretry.egress.socks import SocksError, handshake
@@ -66,17 +66,23 @@ class _Watched:
 
     record: Record
 
+    # What the response class has:
+    closed: bool
+    _fp: Any
+
     @contextlib.contextmanager
     def _error_catcher(self) -> Iterator[None]:
         """Whatever reads the body goes through here."""
+        was_closed = self.closed
         try:
             with super()._error_catcher():  # type: ignore[misc]  # of the response class
                 yield
         except Exception as error:
-            tell, self.record.afterwards = self.record.afterwards, None
-            if tell is not None:
-                tell(end_of(self.record, error))
+            tell_of_body(self.record, error)
             raise
+        missing = getattr(self._fp, "length", None)
+        if missing and self.closed and not was_closed:  # http.client ends such a body without a word
+            tell_of_body(self.record, http.client.IncompleteRead(b"", missing))
 
 
 def _make_pool(pool_class: Any, route: Route, *args: Any, **kwargs: Any) -> Any:

@@ -56,9 +56,9 @@ class Ways(Generic[W]):
         self._used: dict[Hashable, float] = {}
         self._look_again = 0.0
 
-    def of(self, member: Member, edition: Hashable = None) -> W:
+    def of(self, member: Member, *edition: Hashable) -> W:
         """The way of this member. Another `edition` is made anew, with the references of now; who uses the other may end."""
-        key = (member.url, member.connect_to, edition)
+        key = (member.url, member.connect_to, *edition)
         now = current_clock().monotonic()
         self._used[key] = now
         way = self._ways.get(key)

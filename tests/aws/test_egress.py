@@ -9,6 +9,8 @@ import socket
 import ssl
 from base64 import b64decode
 from collections.abc import Callable
+from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from botocore.exceptions import (
     ClientError,
     ConnectionClosedError,
     EndpointConnectionError,
+    IncompleteReadError,
     ResponseStreamingError,
     SSLError,
 )
@@ -135,7 +138,7 @@ def test_a_pool_without_anybody_says_so_in_the_sdks_words(pooled: Make, clock: A
     for error in (caught.value, copy):
         told = history(error)
         assert told is not None
-        assert told.reason == "pool_unavailable"
+        assert (told.reason, told.retry_at, error.retry_at) == ("pool_unavailable", None, None)  # nobody brings it back
 
 
 def test_a_throttle_is_waited_for_and_cools_nobody(serve: Make, pooled: Make, throttle: Make, error: Make, clock: Any) -> None:
@@ -274,16 +277,22 @@ def test_waiting_for_a_member_is_told_and_bounded(pooled: Make, clock: Any) -> N
     assert waits == [0, 60, 0]
     assert report.total.waited == 60
     assert isinstance(caught.value, PoolUnavailable)
+    copy = pickle.loads(pickle.dumps(caught.value))  # noqa: S301 - our own
+    for error in (caught.value, copy):
+        told = history(error)
+        assert told is not None
+        assert error.retry_at == told.retry_at == datetime.fromtimestamp(clock.wall() + 120, timezone.utc)
 
 
-def test_a_body_that_is_cut_while_the_caller_reads_is_recorded(serve: Make, pooled: Make, Answer: Any) -> None:
+@pytest.mark.parametrize("how", [None, 64])
+def test_a_body_that_is_cut_while_the_caller_reads_is_recorded(serve: Make, pooled: Make, Answer: Any, how: int | None) -> None:
     server = serve(Answer(200, b"x" * 100, {"Content-Length": "1000", "x-amz-request-id": "1"}, hang_up=True))
     changes: list[Any] = []
     members, path_style = [{**address(server), "name": "cut"}], Config(s3={"addressing_style": "path"})
     client = pooled(members, "s3", config=path_style, report=changes.append)
     body = client.get_object(Bucket="b", Key="k")["Body"]
-    with pytest.raises(ResponseStreamingError):
-        body.read()
+    with pytest.raises(ResponseStreamingError if how is None else IncompleteReadError):
+        list(iter(partial(body.read, how), b""))
     steps = [change.transition for change in changes if isinstance(change, MemberChanged)]
     assert [(step.destination, step.reason, step.phase) for step in steps] == [("sts.cloud.test", Reason.RESET, Phase.BODY)]
 

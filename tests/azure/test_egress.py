@@ -8,16 +8,18 @@ import pickle
 import socket
 import threading
 from collections.abc import Callable
+from datetime import datetime, timezone
 from typing import Any
 
 import pytest
-from azure.core.exceptions import HttpResponseError, ServiceRequestError, ServiceResponseError
+from azure.core.exceptions import AzureError, HttpResponseError, ServiceRequestError, ServiceResponseError
 
 from cloudretry import Report
 from cloudretry.azure.carry import carried
 from cloudretry.azure.policy import AsyncCloudRetryPolicy, CloudRetryPolicy
 from cloudretry.config import load_configuration
 from cloudretry.core.history import History
+from cloudretry.egress.pools import pool_of
 from cloudretry.errors import PoolUnavailable
 from cloudretry.runtime.engine import Engine
 from tests.egress import faults
@@ -123,6 +125,19 @@ def test_a_pool_without_anybody_says_so_in_the_sdks_words(pooled: Make, clock: A
     assert isinstance(caught.value, PoolUnavailable)
     copy = pickle.loads(pickle.dumps(caught.value))  # noqa: S301 - our own
     assert (str(copy), told(copy).reason) == (str(caught.value), "pool_unavailable")
+    assert (copy.retry_at, told(copy).retry_at) == (None, None)  # nobody brings it back
+
+
+def test_a_pool_that_is_down_for_long_says_when_it_may_be_tried_again(pooled: Make, clock: Any) -> None:
+    send = pooled([dead(), dead()], when_unavailable="fail", cooldown={"initial": "60s", "jitter": 0})
+    with pytest.raises(HttpResponseError):
+        send()
+    clock.sleep(20)
+    with pytest.raises(PoolUnavailable) as caught:
+        send()
+    copy = pickle.loads(pickle.dumps(caught.value))  # noqa: S301 - our own
+    for error in (caught.value, copy):
+        assert error.retry_at == told(error).retry_at == datetime.fromtimestamp(clock.wall() + 40, timezone.utc)
 
 
 def test_a_throttle_is_waited_for_and_cools_nobody(serve: Make, pooled: Make, Answer: Any, clock: Any) -> None:
@@ -246,6 +261,49 @@ def test_clients_on_one_transport_share_its_connections_and_close_them_with_it(s
         asyncio.run(send())  # a connection left open is a ResourceWarning, which is an error here
         gc.collect()
         assert server.connections == 1
+
+
+@pytest.mark.parametrize("transport", ["requests", "aiohttp"])
+def test_a_body_that_is_cut_while_the_caller_reads_is_recorded(transport: str) -> None:
+    """On a kept connection, too, whose idle timer has nothing to do with it. The member has nothing under way then."""
+    cut = b"HTTP/1.1 200 OK\r\nContent-Length: 2000\r\nx-ms-request-id: 1\r\n\r\n" + b"x" * 1000
+    first = faults.saying(faults.OK, faults.after_request(faults.saying(cut, faults.after(0.05, faults.close))))
+    with faults.FaultServer(faults.after_request(first)) as server:
+        pool = {"members": [{"url": f"http://127.0.0.1:{server.port}"}]}
+        engine = Engine(load_configuration({"azure": {"pool": "p"}, "pools": {"p": pool}}).settings)
+        with pytest.raises(AzureError):
+            (_download if transport == "requests" else _download_async)(engine)
+        assert server.connections == 1
+    (member,) = pool_of(engine, "p").snapshot().members
+    assert (member.answered, member.in_flight, member.state) == (2, 0, "cooling")
+    assert (member.reason, member.phase, member.counters) == ("reset", "body", {"reset": 1})
+
+
+def _download(engine: Engine) -> None:
+    from azure.core import PipelineClient
+    from azure.core.rest import HttpRequest
+
+    made: Any = PipelineClient(URL, policies=[CloudRetryPolicy(engine=engine)])
+    with made as client:
+        client.send_request(HttpRequest("GET", URL + "/small"))
+        with client.send_request(HttpRequest("GET", URL + "/large"), stream=True) as response:
+            for _ in response.iter_raw():
+                pass
+
+
+def _download_async(engine: Engine) -> None:
+    from azure.core import AsyncPipelineClient
+    from azure.core.rest import HttpRequest
+
+    async def download() -> None:
+        made: Any = AsyncPipelineClient(URL, policies=[AsyncCloudRetryPolicy(engine=engine)])
+        async with made as client:
+            await client.send_request(HttpRequest("GET", URL + "/small"))
+            async with await client.send_request(HttpRequest("GET", URL + "/large"), stream=True) as response:
+                async for _ in response.iter_raw():
+                    pass
+
+    asyncio.run(download())
 
 
 def test_a_long_download_is_not_taken_for_an_idle_connection(clock: Any) -> None:

@@ -105,7 +105,7 @@ def test_a_member_that_works_is_ok(
     members = [named("web", proxy(faults.as_proxy(inside))), named("socks", proxy(faults.as_socks(inside)), "socks5h")]
     done = run("--to", URL, members=members, provider=provider)
     assert done.status == 0
-    assert done.line("web").startswith(f"ok      web    {HOST}: answered with 200 in ")
+    assert done.line("web").startswith(f"ok      web    {URL}  answered with 200 in ")
     assert done.line("socks").startswith("ok ")
 
 
@@ -146,7 +146,7 @@ def test_a_fault_is_told_with_its_phase_and_what_to_do(
     done = run("--to", URL, members=[named("web", proxy(behaviour))])
     line = done.line("web")
     assert done.status == 1
-    assert line.startswith(f"FAILED  web  {HOST}: ")
+    assert line.startswith(f"FAILED  web  {URL}  ")
     assert what in line
     assert advice in line
 
@@ -195,7 +195,7 @@ def test_a_disabled_member_is_tried_and_does_not_fail_the_run(run: Run) -> None:
 def test_a_reference_with_nothing_behind_it(run: Run) -> None:
     done = run("--to", URL, members=[named("web", 1, login="${env:NOBODY}@")])
     assert done.status == 1
-    assert "FAILED  web  destination.test: ${env:NOBODY}: the environment has no variable NOBODY" in done.out
+    assert "FAILED  web  https://destination.test/  ${env:NOBODY}: the environment has no variable NOBODY" in done.out
     assert "problem: " in done.out
 
 
@@ -224,16 +224,33 @@ def test_a_proxy_of_the_environment_that_is_no_member(
 def test_a_destination_that_goes_past_the_pool(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_PROXY", ".test")
     done = run("--to", URL, members=[named("web", faults.refused_port())])
-    assert f"warning: calls to {HOST} go past pool corp: bypass or NO_PROXY covers it" in done.out
+    assert f"warning: calls to {URL} go past pool corp: bypass or NO_PROXY covers it" in done.out
 
 
 @pytest.mark.parametrize(
-    ("provider", "hosts"),
-    [("aws", {"sts.amazonaws.com"}), ("azure", {"management.azure.com", "login.microsoftonline.com"})],
+    ("provider", "urls"),
+    [
+        ("aws", {"https://sts.amazonaws.com/"}),
+        ("azure", {"https://management.azure.com/", "https://login.microsoftonline.com/"}),
+    ],
 )
-def test_where_to_follows_from_who_uses_the_pool(run: Run, provider: str, hosts: set[str]) -> None:
+def test_where_to_follows_from_who_uses_the_pool(run: Run, provider: str, urls: set[str]) -> None:
     done = run(members=[named("web", faults.refused_port())], provider=provider)
-    assert {line.split()[2].rstrip(":") for line in done.out.splitlines() if "FAILED" in line} == hosts
+    assert {line.split()[2] for line in done.out.splitlines() if "FAILED" in line} == urls
+
+
+def test_a_destination_is_shown_as_it_can_be_copied_without_its_query(run: Run) -> None:
+    done = run("--to", f"http://{HOST}:8080/a/b?token=hunter2", members=[named("web", faults.refused_port())])
+    assert done.line("web").split()[2] == f"http://{HOST}:8080/a/b"
+    assert "hunter2" not in done.out
+
+
+def test_a_bypass_of_one_port_concerns_that_port_alone(run: Run) -> None:
+    members = [named("web", faults.refused_port())]
+    done = run("--to", f"http://{HOST}:8080/", "--to", URL, members=members, bypass=[f"{HOST}:8080"])
+    assert [line for line in done.out.splitlines() if line.startswith("warning: calls to ")] == [
+        f"warning: calls to http://{HOST}:8080/ go past pool corp: bypass or NO_PROXY covers it"
+    ]
 
 
 def test_a_refused_configuration_is_told(run: Run) -> None:

@@ -102,6 +102,11 @@ def test_without_a_running_program_it_says_where_it_looked(run: Run) -> None:
     assert json.loads(run("status", "--json")) == []
 
 
+def test_a_program_whose_pools_are_gone_is_none_that_keeps_pools(run: Run, clock: VirtualClock) -> None:
+    PoolStates.of_user(list).look()
+    assert "no running program keeps pools" in run("status")
+
+
 def test_on_a_terminal_it_is_a_table(run: Run, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("rich")
     keep(clock)

@@ -113,6 +113,7 @@ def test_a_direct_member_can_not_fail_itself(hop: Hop, reason: Reason) -> None:
         (TryEnd(phase=Phase.WAIT, hop=Hop.MEMBER, reason=Reason.PROTOCOL_ERROR), Effect.COOL_MEMBER),
         (TryEnd(phase=Phase.SEND, reason=Reason.RESET), Effect.COOL_PAIR),
         (TryEnd(phase=Phase.SEND, reason=Reason.RESET, reused=True), Effect.NOTHING),
+        (TryEnd(phase=Phase.BODY, reason=Reason.RESET, reused=True), Effect.COOL_PAIR),  # no idle timer ends an answer
         (TryEnd(phase=Phase.BODY, reason=Reason.SLOW_BODY), Effect.SLOW),
         (CANCELLED, Effect.NOTHING),
     ],

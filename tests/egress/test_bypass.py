@@ -14,15 +14,16 @@ from cloudretry.egress.bypass import Bypass
         "api.localhost",
         "127.0.0.1",
         "127.8.9.10",
-        "::1",
         "[::1]",
-        "::ffff:127.0.0.1",
+        "[::1]:8080",
+        "[::ffff:127.0.0.1]",
         "169.254.169.254",
         "169.254.170.2",
         "169.254.170.23",
-        "fd00:ec2::254",
+        "169.254.170.23:80",
+        "[fd00:ec2::254]",
         "[fd00:ec2::23]",
-        "fe80::1%eth0",
+        "[fe80::1%eth0]",
         "168.63.129.16",
         "LOCALHOST",
         "localhost.",
@@ -32,7 +33,9 @@ def test_what_a_proxy_must_never_see(host: str) -> None:
     assert Bypass(environ={}).covers(host)
 
 
-@pytest.mark.parametrize("host", ["ec2.eu-west-1.amazonaws.com", "management.azure.com", "10.0.0.1", "8.8.8.8", "fd00:ec2::1"])
+@pytest.mark.parametrize(
+    "host", ["ec2.eu-west-1.amazonaws.com", "management.azure.com", "10.0.0.1", "8.8.8.8", "[fd00:ec2::1]"]
+)
 def test_what_goes_through_the_pool(host: str) -> None:
     assert not Bypass(environ={}).covers(host)
 
@@ -45,7 +48,7 @@ def test_what_goes_through_the_pool(host: str) -> None:
         ("*.example.com", ["a.example.com", "a.b.example.com"], ["badexample.com"]),
         ("10.0.0.0/8", ["10.1.2.3"], ["11.1.2.3", "10.example.com"]),
         ("10.1.2.3", ["10.1.2.3"], ["10.1.2.4"]),
-        ("fd12::/16", ["fd12::1", "[fd12::1]"], ["fd13::1"]),
+        ("fd12::/16", ["[fd12::1]", "[fd12::1]:443"], ["[fd13::1]"]),
         (" a.com , b.com ", ["a.com", "b.com"], ["c.com"]),
         ("*", ["anything.org", "8.8.8.8"], []),
         ("", [], ["anything.org"]),
@@ -61,8 +64,9 @@ def test_patterns(pattern: str, covered: list[str], not_covered: list[str]) -> N
 
 def test_a_port_narrows_a_pattern() -> None:
     bypass = Bypass(["example.com:8443"], environ={})
-    assert bypass.covers("example.com", 8443)
-    assert not bypass.covers("example.com", 443)
+    assert bypass.covers("example.com:8443")
+    assert not bypass.covers("example.com:443")
+    assert not bypass.covers("example.com")
 
 
 def test_the_small_variable_wins() -> None:

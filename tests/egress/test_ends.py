@@ -9,6 +9,7 @@ import socket
 import ssl
 from types import SimpleNamespace
 
+import aiohttp
 import pytest
 import requests
 import urllib3
@@ -47,6 +48,8 @@ from cloudretry.egress.record import Record
         (ValueError("an unusable header"), Reason.CANCELLED),
         (IncompleteReadError(actual_bytes=1, expected_bytes=2), Reason.RESET),
         (AzureIncompleteReadError("short"), Reason.RESET),
+        (urllib3.exceptions.ProtocolError("Response ended prematurely"), Reason.RESET),
+        (aiohttp.ClientPayloadError("Response payload is not completed"), Reason.RESET),
     ],
 )
 def test_reasons(error: Exception, reason: Reason) -> None:
