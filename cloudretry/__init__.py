@@ -9,11 +9,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cloudretry.commands import AwsApiCommand, AzureApiCommand, attach, history
+    from cloudretry.commands import AwsApiCommand, AzureApiCommand, attach, history, install
     from cloudretry.config import Configuration, load_configuration
     from cloudretry.core.context import BackoffContext
     from cloudretry.core.history import Attempt, History
     from cloudretry.errors import CallsLost, CloudRetryError, ConfigurationError, MissingExtra, PluginNotFound
+    from cloudretry.order import interleave
     from cloudretry.report import Report
 
 __all__ = [
@@ -34,6 +35,8 @@ __all__ = [
     "TurnTimeout",
     "attach",
     "history",
+    "install",
+    "interleave",
     "load_configuration",
 ]
 
@@ -57,6 +60,8 @@ _HOMES = {
     "TurnTimeout": "cloudretry.errors",
     "attach": "cloudretry.commands",
     "history": "cloudretry.commands",
+    "install": "cloudretry.commands",
+    "interleave": "cloudretry.order",
     "load_configuration": "cloudretry.config",
 }
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from cloudretry.config import Configuration, load_configuration, switched_off
 from cloudretry.core.history import History
 from cloudretry.errors import CloudRetryError, MissingExtra
+from cloudretry.launcher.hooks import Hooks
 from cloudretry.report import Report
 from cloudretry.runtime.engine import Engine
 from cloudretry.runtime.watching import Watch
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from botocore.config import Config
     from typing_extensions import Self
 
-__all__ = ["AwsApiCommand", "AzureApiCommand", "attach", "history"]
+__all__ = ["AwsApiCommand", "AzureApiCommand", "attach", "history", "install"]
 
 Source: TypeAlias = "Configuration | Mapping[str, Any] | str | os.PathLike[str] | None"
 logger = logging.getLogger("cloudretry")
@@ -57,17 +58,29 @@ def attach(thing: T, *, configuration: Source = None, account: str | None = None
     if _disabled():
         return thing
     edge = _edge_of(thing)
-    known = edge.engine_of(thing)
-    if known is None:
-        found = load_configuration(configuration)
-        engine = Engine(found.settings, listeners=[report] if report else [], watch=_watch(configuration, found))
-    elif configuration is None:
-        engine = known.varied(None, report)
-    else:
-        found = load_configuration(configuration)
-        engine = known.varied(found.settings, report, _watch(configuration, found))
-    edge.attach_any(thing, engine, account=account)
+    edge.attach_any(thing, _engine(edge.engine_of(thing), configuration, report), account=account)
     return thing
+
+
+def install(configuration: Source = None, *, report: Report | None = None) -> None:
+    """Put what the SDKs make in this process from now on under cloudretry, as `cloudretry run` does. Call it first.
+
+    Clients that exist stay as they are; sessions may exist. Called again, what is given holds for what is made later.
+    Arguments and errors are those of `attach`.
+    """
+    if not _disabled():
+        Hooks.install(_engine(Hooks.engine_of_process(), configuration, report))
+
+
+def _engine(known: Engine | None, configuration: Source, report: Report | None) -> Engine:
+    """A new engine, or one like that which is known, with what is given."""
+    if known is not None and configuration is None:
+        return known.varied(None, report)
+    found = load_configuration(configuration)
+    watch = _watch(configuration, found)
+    if known is not None:
+        return known.varied(found.settings, report, watch)
+    return Engine(found.settings, listeners=[report] if report else [], watch=watch)
 
 
 def _edge_of(thing: object) -> Any:
@@ -127,7 +140,7 @@ class AwsApiCommand:
         self.configuration = _configuration(configuration)
         self.report = report or Report()
         watch = _watch(configuration, self.configuration)
-        self._engine = Engine(self.configuration.settings, listeners=[self.report], watch=watch)
+        self._engine = Engine(self.configuration.settings, listeners=[self.report, *Hooks.listeners()], watch=watch)
         self._given = session
         self._session = self._own_session(session) if session is None or callable(session) else session
         self._clients: dict[tuple[str, str | None], BaseClient] = {}
@@ -241,7 +254,7 @@ class AzureApiCommand:
         self.configuration = _configuration(configuration)
         self.report = report or Report()
         watch = _watch(configuration, self.configuration)
-        self._engine = Engine(self.configuration.settings, listeners=[self.report], watch=watch)
+        self._engine = Engine(self.configuration.settings, listeners=[self.report, *Hooks.listeners()], watch=watch)
         self._given = credential
         self._credential = credential() if callable(credential) else credential
         self._clients: dict[type, Any] = {}

@@ -24,6 +24,7 @@ def test_all_is_sorted_visible_and_complete() -> None:
         "demo",
         "egress",
         "errors",
+        "launcher",
         "order",
         "references",
         "report",

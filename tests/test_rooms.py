@@ -20,7 +20,7 @@ ROOMS = {
     "egress": {"errors", "references", "core", "runtime"},
     "aws": {"errors", "core", "runtime", "egress"},
     "azure": {"errors", "core", "runtime", "egress"},
-    "launch": {"errors", "core", "runtime", "aws", "azure"},
+    "launcher": {"errors", "core", "strategies", "runtime", "aws", "azure", "report"},
     "telemetry": {"errors", "core"},
     "report": {"errors", "core", "telemetry"},
     "simcloud": {"errors"},
@@ -37,6 +37,7 @@ ONLY_IN = {
     "pydantic": {"config"},
     "rich": {"cli", "demo", "report"},
     "click": {"cli"},
+    "opentelemetry": {"telemetry"},
     "redis": {"state"},
     "trustme": {"simcloud"},
     "moto": {"simcloud"},
@@ -44,7 +45,7 @@ ONLY_IN = {
 }
 """third-party package → the rooms that may import it, be it for types alone."""
 
-STANDARD_LIBRARY_ALONE = {"errors", "references", "core", "strategies", "runtime", "testing", "telemetry", "report", "launch"}
+STANDARD_LIBRARY_ALONE = {"errors", "references", "core", "strategies", "runtime", "testing", "telemetry", "report", "launcher"}
 NOT_IN_CORE = {
     "time",
     "asyncio",

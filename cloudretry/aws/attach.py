@@ -18,7 +18,7 @@ from cloudretry.core.settings import for_credentials
 if TYPE_CHECKING:
     from cloudretry.runtime.engine import Engine
 
-__all__ = ["attach_any", "engine_of", "is_attachable"]
+__all__ = ["attach_any", "attach_made", "engine_of", "is_attachable"]
 
 _HOOK: Final = "_cloudretry"
 
@@ -95,8 +95,13 @@ class _SessionHook:
         base_classes.insert(0, Hooked)
 
     def attach(self, client: Any) -> None:
-        bounds = for_credentials if _is_for_credentials() else None
-        setattr(client, _HOOK, ClientHook.on(client, self.engine, account=None if bounds else self.account, bounds=bounds))
+        attach_made(client, self.engine, account=self.account)
+
+
+def attach_made(client: Any, engine: Engine, *, account: str | None = None) -> None:
+    """Hook a client that botocore makes now. One that is made in order to fetch credentials is bounded, and has no account."""
+    bounds = for_credentials if _is_for_credentials() else None
+    setattr(client, _HOOK, ClientHook.on(client, engine, account=None if bounds else account, bounds=bounds))
 
 
 _CREDENTIAL_MODULES: Final = frozenset({"botocore.credentials", "botocore.tokens"})

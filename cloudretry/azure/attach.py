@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+import sys
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
@@ -25,11 +26,13 @@ from azure.core.pipeline.policies import (
 from cloudretry.azure.credentials import shared
 from cloudretry.azure.policy import AsyncCloudRetryPolicy, AsyncSends, CloudRetryPolicy, Ours, Sends, report_explicit
 from cloudretry.azure.storage import AsyncStorageSends, StorageSends, is_storages
+from cloudretry.azure.token_engine import TokenEngine
+from cloudretry.core.settings import for_credentials
 
 if TYPE_CHECKING:
     from cloudretry.runtime.engine import Bounds, Engine
 
-__all__ = ["adopt", "attach_any", "engine_of", "is_attachable"]
+__all__ = ["adopt", "attach_any", "attach_made", "engine_of", "is_attachable"]
 
 logger = logging.getLogger("cloudretry")
 
@@ -66,13 +69,45 @@ def attach_any(thing: object, engine: Engine, *, account: str | None = None) -> 
 
     Its tokens are shared with all that is attached and has the same credential.
     """
+    if not _attach(thing, engine, account):
+        logger.warning("%s has no retry policy: its calls are neither retried nor counted", type(thing).__name__)
+
+
+def attach_made(pipeline: Any, engine: Engine) -> None:
+    """The same for a pipeline that is made now. Those of credentials stay bounded, as on AWS.
+
+    A credential's policy with rules of its own (the metadata service's) goes on alone.
+    """
+    if not _is_for_credentials():
+        _attach(pipeline, engine, None)
+        return
+    for policy in _retry_policies(pipeline):
+        if type(policy) in {RetryPolicy, AsyncRetryPolicy}:
+            adopt(policy, TokenEngine(engine), bounds=for_credentials)
+
+
+def _attach(thing: object, engine: Engine, account: str | None) -> bool:
     policies = list(_retry_policies(thing))
     for pipeline in _pipelines(thing, 0):
         _share_tokens(pipeline, engine)
     for policy in policies:
         adopt(policy, engine, account=account)
-    if not policies:
-        logger.warning("%s has no retry policy: its calls are neither retried nor counted", type(thing).__name__)
+    return bool(policies)
+
+
+_DEEPEST_FRAME: Final = 20
+
+
+def _is_for_credentials() -> bool:
+    """Whether azure-identity makes the pipeline now."""
+    frame = sys._getframe(1)  # noqa: SLF001 - the cheap way to one's callers
+    for _ in range(_DEEPEST_FRAME):
+        if frame.f_globals.get("__name__", "").startswith("azure.identity."):
+            return True
+        if frame.f_back is None:
+            return False
+        frame = frame.f_back
+    return False
 
 
 def adopt(policy: Any, engine: Engine, *, bounds: Bounds | None = None, account: str | None = None) -> None:

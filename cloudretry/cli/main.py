@@ -18,6 +18,7 @@ _COMMANDS: Final = {
     "doctor": "Try every way out of every egress pool, and say what is wrong.",
     "plugins": "List and try the installed getDelay() plugins.",
     "pool": "Look at the egress pools of running programs.",
+    "run": "Run a program with its boto3 and Azure clients under cloudretry.",
     "simulate": "Run a simulated cloud on this machine.",
 }
 _EX_CONFIG: Final = 78  # sysexits.h

@@ -36,6 +36,11 @@ def azure(credential: DefaultCredential) -> None:
         assert_type(az.report, cloudretry.Report)
 
 
+def installing() -> None:
+    cloudretry.install()
+    cloudretry.install({"aws": {"max_retries": 3}}, report=cloudretry.Report())
+
+
 def attaching(session: boto3.Session, client: ResourceManagementClient, aio: AsyncResourceManagementClient) -> None:
     assert_type(cloudretry.attach(session), boto3.Session)
     assert_type(cloudretry.attach(client), ResourceManagementClient)

@@ -1,0 +1,172 @@
+"""`cloudretry run`: thin; everything is in cloudretry/launcher/."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from cloudretry.errors import CloudRetryError
+
+if TYPE_CHECKING:
+    from cloudretry.config import Configuration
+    from cloudretry.launcher.run_folder import RunFolder
+    from cloudretry.launcher.summary import Summary
+
+__all__ = ["run"]
+
+_REFUSED: Final = 2
+_LOST: Final = 3
+_CAN_T_START: Final = 126  # as a shell says it
+_NOT_FOUND: Final = 127
+
+
+@click.command(context_settings={"allow_interspersed_args": False})
+@click.option("--config", "file", metavar="FILE", help="A configuration file, above all other layers.")
+@click.option("--report", metavar="DIR", help="Leave report.json there, completeness.json, and what each process counted.")
+@click.option("--fail-on-loss", is_flag=True, help="Exit with 3 where the program itself succeeds and a call was lost.")
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND…")
+def run(*, file: str | None, report: str | None, fail_on_loss: bool, command: tuple[str, ...]) -> int:
+    """Run a program, not a line of it changed, with its boto3 and Azure clients under cloudretry; its children's too.
+
+    \b
+        cloudretry run -- python discover.py
+        cloudretry run --report out -- custodian run -s out policies.yml
+        cloudretry run -- aws ec2 describe-instances
+
+    Exits as the program does. 78: the configuration was refused, and nothing was started. 2: nothing in this program could be
+    hooked: python -I, -E or -S, a frozen program such as AWS CLI v2, or no Python at all.
+    """  # noqa: D301 - \b is click's mark of a paragraph that keeps its lines
+    from cloudretry.config import load_configuration, switched_off
+    from cloudretry.launcher.command import why_not
+    from cloudretry.launcher.run_folder import child_environment, running
+    from cloudretry.launcher.supervise import end_as
+
+    if switched_off(os.environ):
+        _say("CLOUDRETRY_DISABLED is set: the program runs without it")
+        return _replaced_by(command, os.environ)
+    refusal = why_not(command, os.environ)
+    if refusal is not None:
+        return _refused(refusal)
+    outer = running(os.environ)
+    if outer is not None:
+        if file or report or fail_on_loss:
+            _say("this runs inside another `cloudretry run`, whose options hold")
+        return _replaced_by(command, child_environment(outer, os.environ))
+    configuration = load_configuration(file)
+    for warning in configuration.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    lacking = _lacking_plugins(command, configuration)
+    if lacking:
+        return _refused(f"plugins that the program's own Python does not have: {', '.join(lacking)}; install them there")
+    with _folder(report) as folder:
+        status = _supervised(command, configuration, file, folder, report, fail_on_loss=fail_on_loss)
+    return end_as(status)
+
+
+def _refused(why: str) -> int:
+    _say(why)
+    return _REFUSED
+
+
+def _lacking_plugins(command: tuple[str, ...], configuration: Configuration) -> list[str]:
+    from cloudretry.launcher.command import missing_plugins
+
+    plugins = {retry.plugin for retry in configuration.settings.all_retry_settings() if retry.plugin}
+    return missing_plugins(command, os.environ, plugins)
+
+
+def _supervised(
+    command: tuple[str, ...],
+    configuration: Configuration,
+    file: str | None,
+    folder: RunFolder,
+    report: str | None,
+    *,
+    fail_on_loss: bool,
+) -> int:
+    from cloudretry.config.compiled import write_compiled
+    from cloudretry.launcher.run_folder import child_environment
+    from cloudretry.launcher.supervise import run_to_end
+
+    write_compiled(configuration.settings, folder.settings)
+    try:
+        status = run_to_end(command, child_environment(folder, os.environ), _watch(configuration, file, folder))
+    except OSError as error:
+        _say(f"{command[0]}: {error.strerror}")
+        return _NOT_FOUND if isinstance(error, FileNotFoundError) else _CAN_T_START
+    from cloudretry.launcher.summary import merge  # now that the program does not wait for it
+
+    summary = merge(folder.documents())
+    _tell(summary, folder, asked=fail_on_loss or report is not None)
+    if report is not None:
+        _write(report, summary)
+    return _LOST if status == 0 and fail_on_loss and summary.is_incomplete else status
+
+
+def _watch(configuration: Configuration, file: str | None, folder: RunFolder) -> Callable[[], None]:
+    """A changed configuration is compiled anew here; the processes of the program take up what is compiled."""
+    from cloudretry.config import load_configuration
+    from cloudretry.config.compiled import write_compiled
+    from cloudretry.runtime.watching import Watch
+
+    source = None if file is None else os.path.abspath(file)  # noqa: PTH100 - as load_configuration takes it
+    watch = Watch(configuration, partial(load_configuration, source))
+    watch.subscribe(lambda settings: write_compiled(settings, folder.settings))
+    return watch.look
+
+
+def _tell(summary: Summary, folder: RunFolder, *, asked: bool) -> None:
+    """What came of it, where it was asked for or something is missing."""
+    if not folder.is_reached():
+        _say("nothing was hooked: the command started no Python that reads PYTHONPATH")
+    if asked or summary.is_incomplete:
+        for line in summary.lines():
+            click.echo(line, err=True)
+
+
+def _write(folder: str, summary: Summary) -> None:
+    for name, text in (("report.json", summary.as_json()), ("completeness.json", summary.completeness())):
+        try:
+            Path(folder, name).write_text(f"{text}\n", encoding="utf-8")
+        except OSError as error:  # noqa: PERF203 - two files
+            _say(f"{name}: not written: {error.strerror}")
+
+
+@contextmanager
+def _folder(report: str | None) -> Iterator[RunFolder]:
+    """The run's private folder, for as long as it lasts. What the processes have counted stays, if it was asked for."""
+    from cloudretry.launcher.run_folder import RunFolder
+
+    with tempfile.TemporaryDirectory(prefix="cloudretry-run-") as path:
+        folder = RunFolder(path)
+        if report is None:
+            os.mkdir(folder.processes, 0o700)  # noqa: PTH102 - paths stay text
+        else:
+            try:
+                Path(report).mkdir(parents=True, exist_ok=True)
+                os.symlink(os.path.abspath(tempfile.mkdtemp(prefix="processes-", dir=report)), folder.processes)  # noqa: PTH100, PTH211
+            except OSError as error:
+                raise CloudRetryError(f"{report}: can't be the folder of a report: {error.strerror}") from None
+        yield folder
+
+
+def _replaced_by(command: tuple[str, ...], environ: Mapping[str, str]) -> int:
+    """Let the command be this process. Returns only where it can't be started."""
+    sys.stdout.flush()
+    try:
+        os.execvpe(command[0], command, environ)  # noqa: S606 - what the user asks for
+    except OSError as error:
+        _say(f"{command[0]}: {error.strerror}")
+        return _NOT_FOUND if isinstance(error, FileNotFoundError) else _CAN_T_START
+
+
+def _say(text: str) -> None:
+    click.echo(f"cloudretry: {text}", err=True)
