@@ -23,9 +23,15 @@ def interleave(items: Iterable[T], quota: Callable[[T], Hashable]) -> Iterator[T
 
     Evenly, not in rounds: a quota with ten times the work comes ten times as often, and all end at about the same time.
 
+        tasks = [(account, region, list_) for account in accounts for region in regions for list_ in lists]
+        with ThreadPoolExecutor(32) as pool:
+            for task in interleave(tasks, quota=lambda task: task[:2]):      # account and region
+                pool.submit(discover, *task)
+
     Args:
         items: read to its end before the first one is yielded.
-        quota: what an item's calls are metered by, as far as is known: `lambda task: (task.account, task.region)`.
+        quota: what an item's calls are metered by, as far as is known: the account and the region at AWS, the subscription at
+            Azure. Rather too much under one key than too little: keys that all have a single item leave the order as it is.
     """
     groups: dict[Hashable, list[T]] = {}
     for item in items:

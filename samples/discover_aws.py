@@ -34,7 +34,7 @@ from botocore import credentials, session
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.loaders import Loader
 
-from cloudretry import AwsApiCommand, CloudRetryError
+from cloudretry import AwsApiCommand, CloudRetryError, interleave
 
 # service → its lists: operation, way to the items of a page, type, key of the id, page size.
 # EC2 throttles calls without a page size sooner; S3 tells the buckets' regions only with one.
@@ -129,13 +129,14 @@ def bucket_region(client: Any, bucket: dict[str, Any]) -> str:
 
 def run(commands: dict[str, AwsApiCommand], args: argparse.Namespace, database: sqlite3.Connection) -> None:
     """Do all the work, on threads; this one writes. Ctrl-C waits for the lists that are under way."""
-    # Neighbours belong to different accounts: their quotas are drawn on in turns, and none is hammered alone.
-    plan = [
+    tasks = [
         (account, region, service)
+        for account in commands
         for service in LISTINGS
         for region in (["global"] if service in WITHOUT_REGIONS else args.regions)
-        for account in commands
     ]
+    # Accounts and regions are metered apart: threads that work off one after the other would all wait for the same quota.
+    plan = list(interleave(tasks, quota=lambda task: task[:2]))
     # A run that dies must leave no list that looks complete.
     unfinished = ("partial", 0, "not finished")
     write(database, "coverage", [(*at, kind, *unfinished) for *at, service in plan for _, _, kind, _, _ in LISTINGS[service]])

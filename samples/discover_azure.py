@@ -45,7 +45,7 @@ from azure.mgmt.resource.subscriptions import aio as subscriptions_aio
 from azure.mgmt.resourcegraph import aio as resourcegraph_aio
 from azure.mgmt.resourcegraph.models import QueryRequest, QueryRequestOptions
 
-from cloudretry import AzureApiCommand, CloudRetryError, Report, history
+from cloudretry import AzureApiCommand, CloudRetryError, Report, history, interleave
 
 GRAPH, GROUPS, MACHINES, RESOURCES = "Resource Graph", "resource groups", "virtual machines", "resources"
 QUERY = "resources | project id, type, location, name, resourceGroup, tags, properties"
@@ -194,8 +194,9 @@ def ids_in(seen: Seen) -> list[str]:
 def planned(
     commands: list[AzureApiCommand], database: sqlite3.Connection, *, aio: bool
 ) -> list[tuple[AzureApiCommand, str, type, str]]:
-    """The arguments of each `read`. Neighbours belong to different subscriptions, whose quotas are then drawn on in turns."""
-    plan = [(az, name, *whom) for name, whom in calls(aio=aio).items() for az in commands]
+    """The arguments of each `read`, so that the quotas of the subscriptions are drawn on in turns."""
+    tasks = [(az, name, *whom) for az in commands for name, whom in calls(aio=aio).items()]
+    plan = list(interleave(tasks, quota=lambda task: task[0].subscription_id))
     # A run that dies must leave no list that looks complete.
     write(
         database, "coverage", [(az.subscription_id, name, "partial", 0, "not finished", "run again") for az, name, *_ in plan]

@@ -196,6 +196,7 @@ def _welcome_azure(running: SimulatedAzure) -> Iterator[str]:
     yield f"unset {' '.join(_ELSEWHERE)}"
     for name, value in running.environment().items():
         yield f"export {name}={shlex.quote(value)}"
+    yield "export CLOUDRETRY__AZURE__PACING__REMEMBER=false"  # it answers by the names of Azure's own hosts
     for principal in running.principals[1:]:
         found = running.secret(principal)
         yield f"# export AZURE_CLIENT_ID={principal} AZURE_CLIENT_SECRET={found['client_secret']}"

@@ -13,6 +13,7 @@ from cloudretry.core.builtin import PRESETS
 from cloudretry.core.headers import KNOWN_UNITS, HeaderSource, Unit
 from cloudretry.core.match import Match
 from cloudretry.core.pacing_settings import KnownRate, PacingSettings
+from cloudretry.core.quota import GroupRule
 from cloudretry.core.settings import Mode, Override, ProviderSettings, RetrySettings
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class _Entry:
             self._origins[dotted((self._provider, *name.split(".")))] = item.place
         mode: Mode = self._written["mode"].value if "mode" in self._written else "enforce"
         settings = ProviderSettings(
-            retry=retry, overrides=tuple(self._overrides(unit)), mode=mode, pacing=_pacing(self._written)
+            retry=retry, overrides=tuple(self._overrides(unit)), mode=mode, pacing=_pacing(self._provider, self._written)
         )
         return Merged(settings, self._origins, self._written, self._broken, self._problems)
 
@@ -118,15 +119,21 @@ class _Entry:
             self._origins[dotted((*path, name))] = listed.places.get((index, name), whole)
 
 
-def _pacing(written: Mapping[str, Written]) -> PacingSettings:
+def _pacing(provider: str, written: Mapping[str, Written]) -> PacingSettings:
     values = {name: written[f"pacing.{name}"].value for name in _PACING_NAMES if f"pacing.{name}" in written}
     if "rates" in values:
         values["rates"] = tuple(_known_rate(**raw) for raw in values["rates"])
+    if "groups" in values:
+        values["groups"] = tuple(_group(provider, **raw) for raw in values["groups"])
     return PacingSettings(**values)
 
 
 def _known_rate(match: Mapping[str, str], rate: float, burst: float | None = None) -> KnownRate:
     return KnownRate(match=Match(**match), rate=rate, burst=max(1.0, rate) if burst is None else burst)
+
+
+def _group(provider: str, match: Mapping[str, str], name: str, everywhere: bool = False) -> GroupRule:  # noqa: FBT001, FBT002
+    return GroupRule(match=Match(**match), group=name, provider=provider, everywhere=everywhere)
 
 
 def _frozen(changes: Mapping[str, Any], unit: Unit) -> dict[str, Any]:

@@ -98,6 +98,7 @@ Headers = Annotated[
     ),
 ]
 PoolChoice = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{0,64}$")]
+GroupName = Annotated[str, Field(pattern=r"^([A-Za-z0-9._:/-]|\{operation\})([A-Za-z0-9 ._:/-]|\{operation\}){0,127}$")]
 PluginName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,128}$")]
 
 
@@ -143,6 +144,15 @@ class Rate(TypedDict, total=False):
     burst: Annotated[float, Field(ge=1, le=1_000_000)]
 
 
+class Group(TypedDict, total=False):
+    """Calls that are metered together."""
+
+    __pydantic_config__ = STRICT  # type: ignore[misc]
+    match: Required[Annotated[Match, Field(min_length=1)]]
+    name: Required[GroupName]
+    everywhere: bool
+
+
 class Pacing(TypedDict, total=False):
     """How calls wait for their turns."""
 
@@ -152,8 +162,10 @@ class Pacing(TypedDict, total=False):
     max_rate: Positive
     max_in_flight: Annotated[int, Field(ge=1, le=1_000_000)]
     rates: Annotated[list[Rate], Field(max_length=1000)]
+    groups: Annotated[list[Group], Field(max_length=1000)]
     queue_timeout: Duration
     queue_timeout_ms: Milliseconds
+    remember: bool
 
 
 class Entry(Changes, total=False):

@@ -1,4 +1,4 @@
-"""The words of pools, of their members and of known rates: every setting and what it accepts. Data alone.
+"""The words of pools, of their members, of known rates and groups: every setting and what it accepts. Data alone.
 
 A file found in the working directory may set none of them: somebody else's checkout must not reroute signed traffic.
 """
@@ -10,7 +10,7 @@ from typing import Final
 from cloudretry.config.vocabulary import MATCH_KEYS, Form, Setting, Vocabulary, count, duration, number
 from cloudretry.core.proxy_url import ACCEPTED_URL
 
-__all__ = ["MEMBER", "MOST_TRIES", "POOL", "POOLS", "POOL_NAME", "RATE", "USUAL_TRIES", "WAYS"]
+__all__ = ["GROUP", "MEMBER", "MOST_TRIES", "POOL", "POOLS", "POOL_NAME", "RATE", "USUAL_TRIES", "WAYS"]
 
 POOLS: Final = "pools"
 """The table of all pools."""
@@ -116,19 +116,33 @@ MEMBER: Final = Vocabulary(
     }
 )
 
+_MATCH: Final = Setting(
+    form=Form.TABLE,
+    noun="a match",
+    accepted=f"a table with at least one of {', '.join(MATCH_KEYS)}",
+    meaning="The calls that it holds for.",
+)
+
 RATE: Final = Vocabulary(
     {
-        "match": Setting(
-            form=Form.TABLE,
-            noun="a match",
-            accepted=f"a table with at least one of {', '.join(MATCH_KEYS)}",
-            meaning="The calls that it holds for.",
-        ),
+        "match": _MATCH,
         "rate": number("a rate", "a number of calls per second above 0, at most 1000000", "What the provider grants."),
         "burst": number(
             "a burst",
             "a number of calls from 1 to 1000000",
             "What it takes at once after a rest; one second's worth if not set.",
         ),
+    }
+)
+
+GROUP: Final = Vocabulary(
+    {
+        "match": _MATCH,
+        "name": _word(
+            "the name of a group",
+            "letters, digits, spaces and . _ : / -, at most 128; {operation} stands for the operation",
+            "What they are shown as; with {operation} each operation has a quota of its own.",
+        ),
+        "everywhere": _flag("Whether the calls of all regions are metered together."),
     }
 )

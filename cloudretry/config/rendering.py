@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from cloudretry.config.configuration import Configuration
     from cloudretry.config.place import KeyPath
     from cloudretry.core.pacing_settings import PacingSettings
+    from cloudretry.core.quota import GroupRule
 
 __all__ = ["Shown", "parse_call", "show", "show_call"]
 
@@ -95,7 +96,8 @@ def show_call(configuration: Configuration, call: Call) -> Shown:
             origins[dotted((call.provider, name))] = origins.get(dotted((*override, name)), "?")
     notes = (f"{call.provider}/{call}", f"overrides that match: {', '.join(listed) or 'none'}")
     retry, known = entry.for_call(call), entry.pacing.known_rate(call)
-    pacing = replace(entry.pacing, rates=() if known is None else (known,))
+    group = [rule for rule in entry.pacing.groups if rule.fits(call, unfiltered=False)][:1]
+    pacing = replace(entry.pacing, rates=() if known is None else (known,), groups=tuple(group))
     document = {call.provider: _entry(ProviderSettings(retry=retry, mode=entry.mode, pacing=pacing))}
     if retry.pool is not None:
         document[POOLS] = {retry.pool: pool_document(configuration.settings.pools[retry.pool])}
@@ -137,7 +139,14 @@ def _pacing(pacing: PacingSettings) -> dict[str, Any]:
     document |= {name: cap for name, cap in caps.items() if cap is not None}
     if pacing.rates:
         document["rates"] = [{"match": _match(known.match), "rate": known.rate, "burst": known.burst} for known in pacing.rates]
-    return {**document, "queue_timeout": write_duration(pacing.queue_timeout)}
+    if pacing.groups:
+        document["groups"] = [_group(rule) for rule in pacing.groups]
+    return {**document, "queue_timeout": write_duration(pacing.queue_timeout), "remember": pacing.remember}
+
+
+def _group(rule: GroupRule) -> dict[str, Any]:
+    everywhere = {"everywhere": True} if rule.everywhere else {}
+    return {"match": _match(rule.match), "name": rule.group, **everywhere}
 
 
 def _match(match: Any) -> dict[str, str]:

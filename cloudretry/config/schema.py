@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from cloudretry.config.pool_vocabulary import MEMBER, POOL, POOLS, RATE, WAYS
+from cloudretry.config.pool_vocabulary import GROUP, MEMBER, POOL, POOLS, RATE, WAYS
 from cloudretry.config.vocabulary import ENTRY, Vocabulary
 
 __all__ = ["json_schema"]
@@ -15,6 +15,7 @@ _VOCABULARIES: Final[Mapping[str, Vocabulary]] = {
     "Override": Vocabulary({**ENTRY.settings, "match": RATE.settings["match"]}),
     "Pacing": ENTRY.inside("pacing"),
     "Rate": RATE,
+    "Group": GROUP,
     "Pool": POOL,
     "Cooldown": POOL.inside("cooldown"),
     "Probe": POOL.inside("probe"),

@@ -234,7 +234,21 @@ SETTINGS: Final[Mapping[str, Setting]] = {
         meaning="Limits that are known beforehand, where learning starts; the last that matches a call holds.",
         overridable=False,
     ),
+    "pacing.groups": Setting(
+        form=Form.LIST,
+        noun="a list of groups",
+        accepted="a list of tables, each with match = {service, operation, region, account}, name and perhaps everywhere",
+        meaning="Calls that the provider meters together, before our own rules; the first that matches a call holds.",
+        overridable=False,
+    ),
     "pacing.queue_timeout": duration("The longest that a call may wait for its turns."),
+    "pacing.remember": Setting(
+        form=Form.FLAG,
+        noun="a switch",
+        accepted="true, false",
+        meaning="Whether measured limits are kept in the state folder, for later runs to start at; they are verified.",
+        overridable=False,
+    ),
     "overrides": Setting(
         form=Form.LIST,
         noun="a list of overrides",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from cloudretry.config.place import dotted, shown
-from cloudretry.config.pool_vocabulary import MEMBER, POOL, POOL_NAME, POOLS, RATE
+from cloudretry.config.pool_vocabulary import GROUP, MEMBER, POOL, POOL_NAME, POOLS, RATE
 from cloudretry.config.sections import BAD_KEY, section_of, setting_of_path, vocabulary_of
 from cloudretry.config.vocabulary import (
     ENTRY,
@@ -27,11 +27,12 @@ if TYPE_CHECKING:
 
 __all__ = ["missing", "mistaken", "unknown"]
 
-_ITEMS: Final = {"overrides": ENTRY, "pacing.rates": RATE, "members": MEMBER}
+_ITEMS: Final = {"overrides": ENTRY, "pacing.rates": RATE, "pacing.groups": GROUP, "members": MEMBER}
 """The lists of tables, with what an item may set."""
 _ITEM: Final = {
     "overrides": ("an override", "a table with match = {…} and the settings to change"),
     "pacing.rates": ("a known rate", "a table with match = {…}, rate and perhaps burst"),
+    "pacing.groups": ("a group", "a table with match = {…}, name and perhaps everywhere"),
     "members": ("a member", "the URL of a proxy, or a table with exactly one of url, connect_to, direct"),
 }
 _MOST_MILLISECONDS: Final = 86_400_000

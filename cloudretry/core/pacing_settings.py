@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from cloudretry.core.call import Call
     from cloudretry.core.match import Match
+    from cloudretry.core.quota import GroupRule
 
 __all__ = ["KnownRate", "PacingMode", "PacingSettings"]
 
@@ -39,6 +40,8 @@ class PacingSettings:
         max_rate: most calls per second for each quota, whatever was learned; None: no cap.
         max_in_flight: most calls in flight for each quota; None: no cap.
         rates: known limits.
+        groups: which calls are metered together, in front of our own rules.
+        remember: whether limits that were measured are kept for later processes, and where learning starts at such.
         queue_timeout: longest wait of one call for its turns.
     """
 
@@ -47,6 +50,8 @@ class PacingSettings:
     max_rate: float | None = None
     max_in_flight: int | None = None
     rates: tuple[KnownRate, ...] = ()
+    groups: tuple[GroupRule, ...] = ()
+    remember: bool = True
     queue_timeout: float = 900.0
 
     def known_rate(self, call: Call) -> KnownRate | None:

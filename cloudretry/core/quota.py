@@ -46,7 +46,7 @@ class GroupRule:
     """Calls that are metered together under one name; of several rules that match a call the first counts.
 
     Args:
-        group: the name; `{operation}` stands for the operation: each has a quota of its own.
+        group: the name; `{operation}` in it stands for the operation: each has a quota of its own.
         unfiltered: only for requests that neither filter nor page.
         everywhere: in all regions together.
     """
@@ -143,7 +143,7 @@ def quota_of(
         host=call.host or "",
         region="" if rule and rule.everywhere else call.region or "",
         service=call.service,
-        group=rule.group.format(operation=call.operation) if rule else _default_group(call),
+        group=rule.group.replace("{operation}", call.operation) if rule else _default_group(call),
     )
 
 

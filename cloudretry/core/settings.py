@@ -14,6 +14,7 @@ from cloudretry.core.headers import HeaderSource, Unit
 from cloudretry.core.match import Match
 from cloudretry.core.pacing_settings import KnownRate, PacingSettings
 from cloudretry.core.pool_settings import Cooldown, Member, PoolSettings, Probe, Slow
+from cloudretry.core.quota import GroupRule
 from cloudretry.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -180,7 +181,11 @@ def _provider(entry: Mapping[str, Any]) -> ProviderSettings:
 
 def _pacing(raw: Mapping[str, Any]) -> PacingSettings:
     rates = tuple(KnownRate(**{**known, "match": Match(**known["match"])}) for known in raw["rates"])
-    return PacingSettings(**{**raw, "rates": rates})
+    groups = tuple(
+        GroupRule(**{**rule, "match": Match(**rule["match"]), "names": frozenset(rule["names"])})
+        for rule in raw.get("groups", ())
+    )
+    return PacingSettings(**{**raw, "rates": rates, "groups": groups})
 
 
 def _pool(raw: Mapping[str, Any]) -> PoolSettings:

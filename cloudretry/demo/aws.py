@@ -8,10 +8,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from cloudretry.commands import AwsApiCommand
+from cloudretry.core.call import Call
+from cloudretry.core.quota import quota_of
 from cloudretry.demo import aws_listings as asked
 from cloudretry.demo.cloud import Answers, Found, Item, Listing, Question
 from cloudretry.demo.compare import counted
+from cloudretry.demo.ideal import Meter, Metered
+from cloudretry.order import interleave
 from cloudretry.simcloud import PUBLISHED, Rule, SimulatedAws, simulated_aws
+from cloudretry.simcloud.identity import PLACE, Identity, Protocol
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -27,6 +32,10 @@ HOME: Final = "us-east-1"
 """Where services without regions of their own are asked."""
 _WITHOUT_REGIONS: Final = frozenset({"iam", "s3"})
 _CONNECTIONS: Final = 50
+_UNPAGED: Final = frozenset(
+    "".join(map(str.title, listing.operation.split("_"))) for listing in asked.LISTINGS["ec2"] if listing.page_size is None
+)
+"""Actions that are asked with neither filter nor page size."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +64,22 @@ class Aws:
         """AWS, for as long as the context lasts."""
         return simulated_aws(seed=seed, accounts=self.accounts, regions=self.regions, size=self.share, limits=self.limits)
 
+    def metered(self, running: SimulatedAws) -> list[Metered]:
+        """What was accepted since the last reset, and the meters that it passed."""
+        return [self._metered(row) for row in running.counters()["rows"]]
+
+    def _metered(self, row: Mapping[str, Any]) -> Metered:
+        account, region, service, action = (row[name] for name in PLACE)
+        bare = service == "ec2" and action in _UNPAGED
+        seen = Identity(account=account, region=region, service=service, action=action, protocol=Protocol.QUERY, bare=bare)
+        call = Call(provider="aws", service=service, operation=action, region=region, account=account)
+        rule = next((rule for rule in self.limits if rule.matches(seen)), None)
+        meters = []
+        if rule is not None:
+            actions = "/".join(rule.actions) if rule.shared else action
+            meters.append(Meter(f"{service}:{actions}@{account}/{region}", rule.limit))
+        return Metered(row["accepted"], quota_of(call, unfiltered=bare), meters)
+
     def source(
         self, running: SimulatedAws, report: Report | None = None, configuration: Configuration | None = None
     ) -> AwsSource:
@@ -70,12 +95,13 @@ class AwsSource:
         from botocore.exceptions import BotoCoreError, ClientError
 
         self.errors = (BotoCoreError, ClientError)
-        self.items = [
+        items = [
             Item(account, region, service)
+            for account in aws.accounts
             for service in asked.LISTINGS
             for region in ([HOME] if service in _WITHOUT_REGIONS else aws.regions)
-            for account in aws.accounts
         ]
+        self.items = list(interleave(items, quota=lambda item: item.account))
         config = Config(max_pool_connections=_CONNECTIONS, proxies={}, s3={"addressing_style": "path"})
         makers = {
             account: partial(make, endpoint_url=aws.url, config=config)

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from cloudretry.commands import AzureApiCommand
+from cloudretry.core.call import Call
+from cloudretry.core.quota import quota_of
 from cloudretry.demo.cloud import Answers, Found, Item, Listing, Question
 from cloudretry.demo.compare import counted
+from cloudretry.demo.ideal import Meter, Metered
+from cloudretry.order import interleave
 from cloudretry.simcloud import PUBLISHED_AZURE, AzureRule, SimulatedAzure, simulated_azure
+from cloudretry.simcloud.azure import calls as simulated
+from cloudretry.simcloud.azure.calls import PLACE, TENANT, Target
+from cloudretry.simcloud.azure.limits import PER
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -57,6 +64,29 @@ class Azure:
         """Azure, for as long as the context lasts."""
         return simulated_azure(seed=seed, subscriptions=self.subscriptions, size=self.share, limits=self.limits)
 
+    def metered(self, running: SimulatedAzure) -> list[Metered]:
+        """What was accepted since the last reset, and the meters that it passed."""
+        return [self._metered(row) for row in running.counters()["rows"]]
+
+    def _metered(self, row: Mapping[str, Any]) -> Metered:
+        subscription, principal, service, operation = (row[name] for name in PLACE)
+        subscription = "" if subscription == TENANT else subscription
+        target = Target(subscription=subscription, group="", provider=service, types=(), operation=operation, path="")
+        seen = simulated.Call(principal=principal, target=target)
+        rules: dict[str, AzureRule] = {}
+        for rule in self.limits:
+            if rule.matches(seen):
+                rules.setdefault(rule.gate, rule)
+        meters = [
+            Meter(
+                f"{rule.name} of {' '.join(filter(None, (PER[part](seen)[:8] for part in rule.per)))}", rule.limit, rule.window
+            )
+            for rule in rules.values()
+            if "resource" not in rule.per  # one call each
+        ]
+        call = Call(provider="azure", service=service, operation=operation, account=subscription or None)
+        return Metered(row["accepted"], quota_of(call), meters)
+
     def source(
         self, running: SimulatedAzure, report: Report | None = None, configuration: Configuration | None = None
     ) -> AzureSource:
@@ -74,7 +104,8 @@ class AzureSource:
         from azure.mgmt.resourcegraph import ResourceGraphClient
 
         self.errors = (AzureError,)
-        self.items = [Item(each, "", service) for service in ("groups", "resources") for each in azure.subscriptions]
+        items = [Item(each, "", service) for each in azure.subscriptions for service in ("groups", "resources")]
+        self.items = list(interleave(items, quota=lambda item: item.account))
         credential, options = azure.credential(), azure.client_options()
 
         def make(subscription: str, client: type[Any]) -> Any:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from cloudretry.config import Configuration
+    from cloudretry.demo.ideal import Metered
     from cloudretry.report import Report
 
 __all__ = ["Answers", "Cloud", "Found", "Item", "Key", "Listing", "Question", "Simulated", "Source"]
@@ -106,6 +107,9 @@ class Cloud(Protocol):
 
     def simulated(self, seed: int) -> AbstractContextManager[Any]:
         """A Simulated of this kind."""
+
+    def metered(self, running: Any) -> list[Metered]:
+        """What was accepted since the last reset, and the meters that it passed."""
 
     def source(self, running: Any, report: Report | None = None, configuration: Configuration | None = None) -> Source:
         """Clients as the SDK makes them; with a report, as cloudretry's command makes them."""

@@ -19,9 +19,11 @@ from cloudretry.demo.compare import Counted, Run, counted, remarks, table
 from cloudretry.demo.discovery import Discovery
 from cloudretry.demo.display import Display, Standing
 from cloudretry.demo.environment import sealed_environment
+from cloudretry.demo.ideal import about_limits, buckets, limits_table
 from cloudretry.demo.inventory import Inventory
 from cloudretry.errors import MissingExtra
 from cloudretry.report import Report
+from cloudretry.runtime.pacing import PACING
 from cloudretry.simcloud import PUBLISHED, PUBLISHED_AZURE, AzureRule, Limit, Rule
 
 if TYPE_CHECKING:
@@ -42,6 +44,8 @@ def _sooner(rule: AnyRule, burst: float, refill: float) -> AnyRule:
     return replace(rule, limit=limit)
 
 
+_FORGETFUL: Final = {"pacing": {"remember": False}}
+"""Each demo begins without knowledge, and leaves none."""
 FULL: Final[Mapping[str, Cloud]] = {
     "aws": Aws(accounts=3, regions=("eu-central-1", "us-east-1"), share=0.65),
     "azure": Azure(subscriptions=3, share=0.9),
@@ -89,7 +93,7 @@ def _show(cloud: Cloud, folder: Path, display: Display, seed: int) -> None:
     with sealed_environment(), cloud.simulated(seed) as running:
         display.say(f"It answers at {running.url} and holds {counted(len(running.resources), 'resource')}. Making clients ...")
         report = Report()
-        builtin = load_configuration(environ={}, cwd=os.devnull)
+        builtin = load_configuration(dict.fromkeys(("aws", "azure"), _FORGETFUL), environ={}, cwd=os.devnull)
         sources = {cloud.alone: cloud.source(running), RETRIED: cloud.source(running, report, builtin)}
         display.say("Discovering them, twice:")
         runs = []
@@ -99,10 +103,13 @@ def _show(cloud: Cloud, folder: Path, display: Display, seed: int) -> None:
                 random.seed(seed)  # botocore draws its waits from here
                 with closing(Inventory(folder, f"{cloud.name} {name}".lower().replace(" ", "-"))) as inventory:
                     runs.append(discover(name, running, source, inventory, display))
+        met = buckets(cloud.metered(running), PACING.states())
     total = report.total
     runs[-1] = replace(runs[-1], counted=Counted(total.attempts, total.throttled, total.lost))
     display.table(table(cloud.name, running.resources, runs))
-    for line in remarks(running.resources, runs):
+    if felt := limits_table(met):
+        display.table(felt)
+    for line in [*remarks(running.resources, runs), *about_limits(RETRIED, runs[-1].seconds, met)]:
         display.say(line)
     display.say()
 

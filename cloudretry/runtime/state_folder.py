@@ -18,12 +18,13 @@ from cloudretry.errors import CloudRetryError
 __all__ = ["LARGEST", "StateFolder", "StateRefused", "state_path"]
 
 LARGEST: Final = 16 * 1_048_576
-"""Bytes of one file; more is neither written nor read."""
+"""Bytes of one file, where nothing less is said."""
 
 _FOLDER_MODE: Final = 0o700
 _FILE_MODE: Final = 0o600
 _OTHERS_MAY_WRITE: Final = 0o022
 _READ: Final = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+_LOCK: Final = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 _WRITE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
@@ -51,17 +52,19 @@ class StateFolder:
     Args:
         path: the state folder itself, made with 0700; one that exists has to be the user's own and not writable by others.
         name: of the folder in it, which holds nothing but what is written here.
+        largest: bytes of one file; more is neither written nor read.
     """
 
-    def __init__(self, path: str, name: str) -> None:
+    def __init__(self, path: str, name: str, *, largest: int = LARGEST) -> None:
         self._path = path
+        self._largest = largest
         self.path = os.path.join(path, name)  # noqa: PTH118 - as above
 
     def write(self, name: str, value: object) -> None:
         """Replace a file in one step. Raises OSError, StateRefused, or ValueError for a value that is too large."""
         text = json.dumps(value, separators=(",", ":"), allow_nan=False)
-        if len(text) > LARGEST:
-            raise ValueError(f"{name}: larger than {LARGEST} bytes")
+        if len(text) > self._largest:
+            raise ValueError(f"{name}: larger than {self._largest} bytes")
         self._make()
         path = os.path.join(self.path, name)  # noqa: PTH118
         temporary = f"{path}.{secrets.token_hex(8)}.tmp"
@@ -81,10 +84,24 @@ class StateFolder:
                 status = os.fstat(file.fileno())
                 if not stat.S_ISREG(status.st_mode) or not _is_private(status):
                     return None
-                raw = file.read(LARGEST + 1)
-            return json.loads(raw) if len(raw) <= LARGEST else None
+                raw = file.read(self._largest + 1)
+            return json.loads(raw) if len(raw) <= self._largest else None
         except (OSError, ValueError, RecursionError, StateRefused):
             return None
+
+    @contextlib.contextmanager
+    def alone(self, name: str) -> Iterator[bool]:
+        """Whether no other process is in here at the moment, for the same name; does not wait.
+
+        Where a file system has no locks it is True for all: they guard hints against being lost, and nothing else. Raises
+        OSError or StateRefused where nothing can be written.
+        """
+        self._make()
+        lock = os.open(os.path.join(self.path, name), _LOCK, _FILE_MODE)  # noqa: PTH118 - as above
+        try:
+            yield _locked(lock)
+        finally:
+            os.close(lock)  # gives the lock back
 
     def names(self) -> Iterator[str]:
         """Of all files that are whole."""
@@ -106,6 +123,20 @@ class StateFolder:
     def _unlink(path: str) -> None:
         with contextlib.suppress(OSError):
             os.unlink(path)  # noqa: PTH108
+
+
+def _locked(file: int) -> bool:
+    try:
+        import fcntl  # not everywhere
+    except ImportError:
+        return True
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def _check(status: os.stat_result) -> None:

@@ -7,6 +7,7 @@ waiting, so a coroutine may take it.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from datetime import datetime, timezone
@@ -38,21 +39,24 @@ class TurnTimeout(errors.TurnTimeout):
     Attributes:
         waited: seconds that this attempt had waited.
         retry_after: seconds after which it could leave, as far as can be foreseen.
-        retry_at: the same as a moment (UTC).
+        retry_at: the same as a moment (UTC); None beyond the calendar.
         quota, state: what it waited for.
     """
 
     def __init__(self, quota: str, state: PacerState, waited: float, retry_after: float, wall: float) -> None:
         super().__init__(quota, state, waited, retry_after, wall)
         self.quota, self.state, self.waited, self.retry_after = quota, state, waited, retry_after
-        self.retry_at = datetime.fromtimestamp(wall + retry_after, timezone.utc)
+        self.retry_at: datetime | None = None
+        with contextlib.suppress(OverflowError, OSError, ValueError):
+            self.retry_at = datetime.fromtimestamp(wall + retry_after, timezone.utc)
 
     def __str__(self) -> str:
         pace = f" at {self.state.limit.rate:.3g} calls/s" if self.state.limit else ""
         pause = f", after a pause of {self.state.hold:.0f} s that the provider asked for" if self.state.hold else ""
+        at = f", at {self.retry_at:%H:%M:%S} UTC" if self.retry_at else ""
         return (
-            f"no turn for {self.quota} in time: {self.state.waiting} waiting{pace}{pause}; "
-            f"this one could leave in {self.retry_after:.0f} s, at {self.retry_at:%H:%M:%S} UTC"
+            f"no turn for {self.quota} within queue_timeout: {self.state.waiting} waiting{pace}{pause}; "
+            f"this one could leave in {self.retry_after:.0f} s{at}"
         )
 
 

@@ -70,6 +70,7 @@ def hostile(home: Path, url: str) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.upper().startswith(("AWS_", "CLOUDRETRY"))}
     return kept | {
         "HOME": str(home),
+        "XDG_STATE_HOME": str(home / "state"),
         "AWS_PROFILE": "nobody",
         "AWS_CONFIG_FILE": str(broken / "config"),
         "AWS_SHARED_CREDENTIALS_FILE": str(broken / "credentials"),
@@ -130,6 +131,10 @@ def test_it_runs_in_a_hostile_environment_and_visits_nobody(ran: Ran) -> None:
     assert ran.visits == 0
 
 
+def test_it_leaves_nothing_that_a_later_run_would_start_from(ran: Ran) -> None:
+    assert list(ran.folder.parent.rglob("limits.json")) == []
+
+
 def test_its_lines_are_plain(ran: Ran) -> None:
     assert all(character.isprintable() for line in ran.process.stdout.splitlines() for character in line)
 
@@ -140,10 +145,12 @@ def test_it_compares_two_runs_of_each_cloud_and_tells_where_their_inventories_ar
         assert re.search(rf"^{head} +{alone} +cloudretry$", output, re.MULTILINE)
         for label in ("calls", r"attempts \(requests sent\)", "throttled attempts", "lost calls", "time"):
             assert len(_rows(output, label)) == 2
-        assert int(_rows(output, "throttled attempts")[number][1]) > 0
+        assert int(_rows(output, "throttled attempts")[number][0]) > 0
         assert int(_rows(output, "lost calls")[number][1]) == 0
     assert "own report is WRONG" not in output
     assert output.count("cloudretry found every resource with all its details") == 2
+    assert len(re.findall(r"^limits that were felt .* calls/s granted +calls/s learned$", output, re.MULTILINE)) == 2
+    assert len(re.findall(r"at best; cloudretry needed \d+\.\d\d times that\.$", output, re.MULTILINE)) == 2
     assert str(ran.folder) in output
     assert output.rstrip().endswith("cloudretry simulate azure")
     assert sorted(file.name for file in ran.folder.iterdir()) == sorted(

@@ -120,6 +120,7 @@ def test_a_simulated_azure_serves_what_it_prints(start: Start, tmp_path: Path, m
     environment = exported(lines)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
+    assert environment["CLOUDRETRY__AZURE__PACING__REMEMBER"] == "false"
     assert lines[1] == "unset AZURE_AUTHORITY_HOST AZURE_SDK_CLOUD_CONF AZURE_TOKEN_CREDENTIALS"
     url = environment["HTTPS_PROXY"].replace("http:", "https:")
     assert lines[-1] == f"# The simulated Azure answers at {url} until Ctrl-C or kill {process.pid}"

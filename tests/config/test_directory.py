@@ -30,6 +30,8 @@ WORKABLE = {
     "pacing.max_rate": "2.5",
     "pacing.max_in_flight": "7",
     "pacing.rates": '[{match = {service = "ec2"}, rate = 20}]',
+    "pacing.groups": '[{match = {service = "ec2"}, name = "all"}]',
+    "pacing.remember": "false",
     "overrides": '[{match = {service = "ec2"}, max_retries = 1}]',
 }
 ALLOWED = {

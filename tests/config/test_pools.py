@@ -270,6 +270,14 @@ def test_all_problems_are_told_at_once_each_with_its_place(problems: Problems) -
     assert told == (GOLDEN / "pools_wrong.txt").read_text(encoding="utf-8").splitlines()
 
 
+def test_of_a_thousand_equal_members_one_line_tells(problems: Problems) -> None:
+    told = problems(pool(*[{"url": "http://a:1", "name": "x"}] * 1_000))
+    assert [line.partition("pools.")[2] for line in told] == [
+        "p.members[1]: is the same as members[0], and so are 998 more; weight gives a member more of the work",
+        "p.members[1].name: 'x' is the name of members[0] too, and of 998 more",
+    ]
+
+
 def test_pools_must_be_a_table(problems: Problems) -> None:
     (told,) = problems("pools = 3\n")
     assert told == "c.toml:1:1: pools: 3 is not a table of pools; accepted: a table for each pool, [pools.NAME]"

@@ -70,6 +70,11 @@ def test_services_without_regions_have_one_quota_everywhere() -> None:
     assert quota_of(aws("ListRoles", "iam", region="us-west-2", host="iam.amazonaws.com")).region == ""
 
 
+def test_a_groups_name_is_no_format() -> None:
+    rule = GroupRule(match=Match(service="ec2"), group="{operation} {operation.__class__} {0}")
+    assert quota_of(aws("RunInstances"), rules=[rule]).group == "RunInstances {operation.__class__} {0}"
+
+
 def test_azure_meters_principals_apart() -> None:
     call = azure("GET virtualNetworks")
     assert quota_of(call, principal="me") != quota_of(call, principal="you")

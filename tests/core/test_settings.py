@@ -19,6 +19,7 @@ from cloudretry.core.headers import KNOWN_UNITS, HeaderSource, Unit
 from cloudretry.core.match import Match
 from cloudretry.core.pacing_settings import KnownRate, PacingSettings
 from cloudretry.core.pool_settings import Cooldown, Member, PoolSettings, Probe, Slow
+from cloudretry.core.quota import GroupRule
 from cloudretry.core.settings import (
     THROTTLING,
     Override,
@@ -117,6 +118,13 @@ PACING = st.builds(
         st.builds(KnownRate, match=st.builds(Match, region=st.text(max_size=5)), rate=st.floats(1, 9), burst=st.just(2.0)),
         max_size=2,
     ).map(tuple),
+    groups=st.lists(
+        st.builds(
+            GroupRule, match=st.builds(Match, region=st.text(max_size=5)), group=st.text(max_size=5), everywhere=st.booleans()
+        ),
+        max_size=2,
+    ).map(tuple),
+    remember=st.booleans(),
 )
 ENTRIES = st.builds(ProviderSettings, retry=RETRIES, overrides=st.lists(OVERRIDES, max_size=3).map(tuple), pacing=PACING)
 MEMBERS = st.builds(Member, name=st.text(max_size=5), url=st.none() | st.text(max_size=9), weight=st.integers(1, 9))
