@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from botocore.config import Config
     from typing_extensions import Self
 
+    from cloudretry.core.events import Listener
+
 __all__ = ["AwsApiCommand", "AzureApiCommand", "attach", "history", "install"]
 
 Source: TypeAlias = "Configuration | Mapping[str, Any] | str | os.PathLike[str] | None"
@@ -75,12 +77,16 @@ def install(configuration: Source = None, *, report: Report | None = None) -> No
 def _engine(known: Engine | None, configuration: Source, report: Report | None) -> Engine:
     """A new engine, or one like that which is known, with what is given."""
     if known is not None and configuration is None:
-        return known.varied(None, report)
+        return known.varied(None, _told(report))
     found = load_configuration(configuration)
     watch = _watch(configuration, found)
     if known is not None:
-        return known.varied(found.settings, report, watch)
-    return Engine(found.settings, listeners=[report] if report else [], watch=watch)
+        return known.varied(found.settings, _told(report), watch)
+    return Engine(found.settings, listeners=_told(report), watch=watch)
+
+
+def _told(report: Report | None) -> tuple[Listener, ...]:
+    return () if report is None else (report, *report.listeners)
 
 
 def _edge_of(thing: object) -> Any:
@@ -140,7 +146,7 @@ class AwsApiCommand:
         self.configuration = _configuration(configuration)
         self.report = report or Report()
         watch = _watch(configuration, self.configuration)
-        self._engine = Engine(self.configuration.settings, listeners=[self.report, *Hooks.listeners()], watch=watch)
+        self._engine = Engine(self.configuration.settings, listeners=[*_told(self.report), *Hooks.listeners()], watch=watch)
         self._given = session
         self._session = self._own_session(session) if session is None or callable(session) else session
         self._clients: dict[tuple[str, str | None], BaseClient] = {}
@@ -254,7 +260,7 @@ class AzureApiCommand:
         self.configuration = _configuration(configuration)
         self.report = report or Report()
         watch = _watch(configuration, self.configuration)
-        self._engine = Engine(self.configuration.settings, listeners=[self.report, *Hooks.listeners()], watch=watch)
+        self._engine = Engine(self.configuration.settings, listeners=[*_told(self.report), *Hooks.listeners()], watch=watch)
         self._given = credential
         self._credential = credential() if callable(credential) else credential
         self._clients: dict[type, Any] = {}

@@ -20,7 +20,7 @@ ROOMS = {
     "egress": {"errors", "references", "core", "runtime"},
     "aws": {"errors", "core", "runtime", "egress"},
     "azure": {"errors", "core", "runtime", "egress"},
-    "launcher": {"errors", "core", "strategies", "runtime", "aws", "azure", "report"},
+    "launcher": {"errors", "core", "strategies", "runtime", "aws", "azure", "report", "telemetry"},
     "telemetry": {"errors", "core"},
     "report": {"errors", "core", "telemetry"},
     "simcloud": {"errors"},

@@ -9,16 +9,11 @@ import inspect
 from contextlib import nullcontext
 from functools import cached_property
 from operator import getitem
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from azure.core.exceptions import ServiceResponseError
 
 from cloudretry.azure.errors import PoolUnavailable
-from cloudretry.azure.exhausted import exhausted
-from cloudretry.azure.probe import get, get_async
-from cloudretry.core.pool_snapshot import Unavailable
-from cloudretry.egress.passage import NoMember, Passage
-from cloudretry.egress.passages import Passages
 from cloudretry.runtime.current import CURRENT
 from cloudretry.runtime.reach import host_of
 
@@ -27,6 +22,8 @@ if TYPE_CHECKING:
 
     from cloudretry.core.machine import RetryMachine
     from cloudretry.core.pool_settings import Member, PoolSettings
+    from cloudretry.egress.passage import NoMember, Passage
+    from cloudretry.egress.passages import Passages
     from cloudretry.runtime.current import Current
 
 __all__ = ["Sender", "put_before_transport"]
@@ -52,8 +49,6 @@ class Sender:
         inner: the client's own transport.
     """
 
-    get: ClassVar[Callable[..., Any]] = staticmethod(get)
-
     def __init__(self, inner: Any) -> None:
         self._inner = inner
 
@@ -71,7 +66,7 @@ class Sender:
                 response = passage.send(
                     machine, host_of(request.url).lower(), lambda way, record: way.send(request, record, **options)
                 )
-            except NoMember as nothing:
+            except passage.nothing as nothing:
                 return _in_place_of_an_answer(nothing, request, is_async=False)
         if _would_pass_as_data(machine, response):
             _close(response)
@@ -94,7 +89,15 @@ class Sender:
 
     @cached_property
     def _passages(self) -> Passages[Any]:
-        return self._closing().with_passages(self._inner, Passages(self._way, self.get))
+        """Made when a pool is used: a program without one does not import what it takes."""
+        from cloudretry.egress.passages import Passages
+
+        return self._closing().with_passages(self._inner, Passages(self._way, self._get()))
+
+    def _get(self) -> Callable[..., Any]:
+        from cloudretry.azure.probe import get
+
+        return get
 
     def _closing(self) -> type[_Close]:
         return _Close
@@ -114,8 +117,6 @@ class Sender:
 class AsyncSender(Sender):
     """The same for async pipelines."""
 
-    get: ClassVar[Callable[..., Any]] = staticmethod(get_async)
-
     async def send(self, request: Any, **options: Any) -> Any:
         """Send with the call's turn, through the pool if there is one, or else as the transport would."""
         current = CURRENT.get()
@@ -130,7 +131,7 @@ class AsyncSender(Sender):
                 response = await passage.send_async(
                     machine, host_of(request.url).lower(), lambda way, record: way.send(request, record, **options)
                 )
-            except NoMember as nothing:
+            except passage.nothing as nothing:
                 return _in_place_of_an_answer(nothing, request, is_async=True)
         if _would_pass_as_data(machine, response):
             closing = _close(response)
@@ -143,6 +144,11 @@ class AsyncSender(Sender):
     def _in_threads(self) -> bool:
         """Whether its transport is the one for asyncio that runs requests in threads."""
         return any(cls.__name__ == "AsyncioRequestsTransport" for cls in type(self._inner).__mro__)
+
+    def _get(self) -> Callable[..., Any]:
+        from cloudretry.azure.probe import get_async
+
+        return get_async
 
     def _closing(self) -> type[_Close]:
         return _Close if self._in_threads else _AsyncClose
@@ -216,6 +222,9 @@ def _a_page(response: Any) -> ServiceResponseError:
 
 
 def _in_place_of_an_answer(nothing: NoMember, request: Any, *, is_async: bool) -> Any:
+    from cloudretry.azure.exhausted import exhausted
+    from cloudretry.core.pool_snapshot import Unavailable
+
     if isinstance(nothing.why, Unavailable):
         raise PoolUnavailable(str(nothing.why), nothing.retry_at) from None
     return exhausted(request, nothing.why.tried, is_async=is_async)

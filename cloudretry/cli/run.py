@@ -6,7 +6,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -30,7 +30,9 @@ _NOT_FOUND: Final = 127
 
 @click.command(context_settings={"allow_interspersed_args": False})
 @click.option("--config", "file", metavar="FILE", help="A configuration file, above all other layers.")
-@click.option("--report", metavar="DIR", help="Leave report.json there, completeness.json, and what each process counted.")
+@click.option(
+    "--report", metavar="DIR", help="Leave report.json, completeness.json, journal.jsonl and each process's counts there."
+)
 @click.option("--fail-on-loss", is_flag=True, help="Exit with 3 where the program itself succeeds and a call was lost.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND…")
 def run(*, file: str | None, report: str | None, fail_on_loss: bool, command: tuple[str, ...]) -> int:
@@ -107,7 +109,7 @@ def _supervised(
     summary = merge(folder.documents())
     _tell(summary, folder, asked=fail_on_loss or report is not None)
     if report is not None:
-        _write(report, summary)
+        _write(report, summary, folder)
     return _LOST if status == 0 and fail_on_loss and summary.is_incomplete else status
 
 
@@ -132,7 +134,9 @@ def _tell(summary: Summary, folder: RunFolder, *, asked: bool) -> None:
             click.echo(line, err=True)
 
 
-def _write(folder: str, summary: Summary) -> None:
+def _write(folder: str, summary: Summary, run: RunFolder) -> None:
+    with suppress(OSError):  # then it stays with what the processes have counted
+        os.replace(run.journal, os.path.join(folder, "journal.jsonl"))  # noqa: PTH105, PTH118 - paths stay text
     for name, text in (("report.json", summary.as_json()), ("completeness.json", summary.completeness())):
         try:
             Path(folder, name).write_text(f"{text}\n", encoding="utf-8")
@@ -153,6 +157,7 @@ def _folder(report: str | None) -> Iterator[RunFolder]:
             try:
                 Path(report).mkdir(parents=True, exist_ok=True)
                 os.symlink(os.path.abspath(tempfile.mkdtemp(prefix="processes-", dir=report)), folder.processes)  # noqa: PTH100, PTH211
+                os.close(os.open(folder.journal, os.O_WRONLY | os.O_CREAT, 0o600))
             except OSError as error:
                 raise CloudRetryError(f"{report}: can't be the folder of a report: {error.strerror}") from None
         yield folder

@@ -11,6 +11,7 @@ from cloudretry.launcher.hooks import Hooks
 from cloudretry.launcher.run_folder import RUN, running
 
 if TYPE_CHECKING:
+    from cloudretry.core.events import Listener
     from cloudretry.launcher.run_folder import RunFolder
     from cloudretry.runtime.engine import Engine
 
@@ -41,5 +42,10 @@ def _engine(folder: RunFolder) -> Engine:
     from cloudretry.runtime.watching import Watch, read_compiled
 
     found = read_compiled(folder.settings)
-    counts = Counts(os.path.realpath(folder.processes), os.path.basename(sys.argv[0]) if sys.argv else "")  # noqa: PTH119 - pathlib is not needed
-    return Engine(found.settings, listeners=[counts], watch=Watch(found, partial(read_compiled, folder.settings)))
+    program = os.path.basename(sys.argv[0]) if sys.argv else ""  # noqa: PTH119 - pathlib is not needed
+    listeners: list[Listener] = [Counts(os.path.realpath(folder.processes), program)]
+    if os.path.exists(folder.journal):  # noqa: PTH110 - as above
+        from cloudretry.telemetry.journal import Journal
+
+        listeners.append(Journal(folder.journal))
+    return Engine(found.settings, listeners=listeners, watch=Watch(found, partial(read_compiled, folder.settings)))

@@ -15,12 +15,16 @@ _BOOTSTRAP: Final = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bo
 
 
 class RunFolder:
-    """Where what lies. Every process of the program writes a file of its own into `processes`."""
+    """Where what lies. Every process of the program writes a file of its own into `processes`.
+
+    All of them write the journal, where the parent has made one.
+    """
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.settings = os.path.join(path, "settings.json")  # noqa: PTH118 - paths stay text: pathlib is slow to import
         self.processes = os.path.join(path, "processes")  # noqa: PTH118 - as above
+        self.journal = os.path.join(self.processes, "journal.jsonl")  # noqa: PTH118 - as above
         self._reached = os.path.join(path, "reached")  # noqa: PTH118 - as above
 
     def exists(self) -> bool:

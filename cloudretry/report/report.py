@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from weakref import WeakSet
 
 from cloudretry.core.decision import StopReason
-from cloudretry.core.events import AttemptFailed, CallEnded, Event, MemberChanged
+from cloudretry.core.events import AttemptFailed, CallEnded, Event, Listener, MemberChanged
 from cloudretry.core.history import one_line
 from cloudretry.core.outcome import Kind, is_denied
 from cloudretry.errors import CallsLost
@@ -49,9 +49,17 @@ class OperationReport:
 
 
 class Report:
-    """What the calls of a command or session came to. Read it at any time, from any thread."""
+    """What the calls of a command or session came to. Read it at any time, from any thread.
 
-    def __init__(self) -> None:
+        report = Report(Journal("journal.jsonl"), OpenTelemetry(), print)
+
+    Args:
+        listeners: are told each event as it happens (AttemptFailed, CallEnded and MemberChanged of cloudretry.core.events), in
+            the thread of the call. They should be quick; one that raises is logged once and never breaks a call.
+    """
+
+    def __init__(self, *listeners: Listener) -> None:
+        self.listeners = listeners
         self._lock = Lock()
         _REPORTS.add(self)
         self._operations: dict[Call, OperationReport] = {}
@@ -116,7 +124,7 @@ class Report:
             self._lost.append(_line(event))
 
     def __reduce__(self) -> tuple[type[Report], tuple[()]]:
-        """A copy in another process starts to count anew."""
+        """A copy in another process starts to count anew, and tells nobody."""
         return Report, ()
 
 

@@ -195,9 +195,9 @@ class Engine:
             return False
         return True
 
-    def varied(self, settings: Settings | None, listener: Listener | None, watch: Watch | None = None) -> Engine:
-        """A copy with other settings and what watches them, if any are given, and one more listener, if it is not there yet."""
-        more = () if listener is None or listener in self.listeners else (listener,)
+    def varied(self, settings: Settings | None, listeners: Iterable[Listener], watch: Watch | None = None) -> Engine:
+        """A copy with other settings and what watches them, if any are given, and with listeners that are not there yet."""
+        more = [listener for listener in listeners if listener not in self.listeners]
         if settings is None:
             settings, watch = self.settings, self._watch
         return Engine(settings, rng=self._rng, listeners=(*self.listeners, *more), watch=watch)

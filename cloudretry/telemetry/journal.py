@@ -38,11 +38,11 @@ _encode: Final = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class Journal:
-    """A listener that writes. Thread-safe; several processes may write the same file, and forked ones go on doing so.
+    """A listener that writes, for `Report(Journal(path))`.
 
-    A line is written by one call on a file that is open for appending, so that lines are never mixed, and all that was told is
-    in the file when the process is killed. If writing fails, for instance because the disk is full, that is logged once and
-    nothing more is written.
+    Thread-safe; several processes may write the same file, and forked ones go on doing so. A line is written by one call on a
+    file that is open for appending, so that lines are never mixed, and all that was told is in the file when the process is
+    killed. If writing fails, for instance because the disk is full, that is logged once and nothing more is written.
 
     Args:
         path: made with mode 0600 if it is not there.

@@ -38,7 +38,7 @@ __all__ = ["OpenTelemetry"]
 
 
 class OpenTelemetry:
-    """A listener. Thread-safe.
+    """A listener, for `Report(OpenTelemetry())`. Thread-safe.
 
     Args:
         provider: of meters; None for the global one.

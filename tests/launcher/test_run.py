@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from cloudretry.telemetry.journal import read_journal
+
 TRIES = 7
 ASK = """
 import sys
@@ -265,6 +267,8 @@ def test_what_was_lost_is_said_and_fails_the_run(run: Any, script: Any, throttli
     assert believed == {"-": {"eu-west-1": {"sts:GetCallerIdentity": "partial"}}}
     (process,) = (tmp_path / "out").glob("processes-*/*.json")
     assert json.loads(process.read_text())["program"] == "program.py"
+    told = list(read_journal(tmp_path / "out" / "journal.jsonl"))
+    assert [entry.get("attempt", entry.get("ended")) for entry in told] == [1, 2, 3, 4, 5, 6, 7, "max_retries"]
 
 
 @pytest.mark.wire
@@ -293,6 +297,7 @@ def test_without_a_loss_it_succeeds(run: Any, script: Any, answering: Any) -> No
 def test_a_loss_is_known_however_the_process_ends(run: Any, script: Any, throttling: Any, tmp_path: Path, end: str) -> None:
     run("--report", str(tmp_path / "out"), "--", sys.executable, script(f"{ASK}\nimport os\n{end}"), throttling.url)
     assert json.loads((tmp_path / "out" / "report.json").read_text())["total"]["lost"] == 1
+    assert len(list(read_journal(tmp_path / "out" / "journal.jsonl"))) == 8
 
 
 @pytest.mark.wire
