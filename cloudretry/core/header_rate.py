@@ -12,7 +12,7 @@ from typing import Final
 
 __all__ = ["HeaderRate"]
 
-_WINDOW: Final = (1.0, 10.0)  # s, shortest and longest, over which a rate is measured
+_WINDOW: Final = (0.25, 1.0, 10.0)  # s: shortest of a full bucket, shortest and longest over which a rate is measured
 _FULL: Final = 0.9  # share of its size from which on a bucket may have been full
 _ENOUGH: Final = 0.5  # share that is enough for us and for others
 _LOWEST: Final = (1.0, 0.1)  # calls a second, and 1/s times the size: what is less, headers can't tell, and throttles teach
@@ -67,14 +67,16 @@ class HeaderRate:
         before, self._window = self._window, self._window or (sent, remaining, accepted)
         if before is None or sent - before[0] < _WINDOW[0]:
             return rate
-        self._window = (sent, remaining, accepted)
         span = sent - before[0]
+        was_full = span > _WINDOW[2] or max(before[1], remaining) >= max(1.0, min(burst * _FULL, burst - 1.0))
+        if not was_full and span < _WINDOW[1]:
+            return rate
+        self._window = (sent, remaining, accepted)
         sending = (accepted - before[2]) / span
-        came_in = sending + (remaining - before[1]) / span
-        full = max(1.0, min(burst * _FULL, burst - 1.0))
-        if span > _WINDOW[1] or max(before[1], remaining) >= full:  # it is, or may have been
-            more = sending * (_MORE if self.measured else _MUCH_MORE)
+        if was_full:  # or may have been
+            more = min(sending, rate) * (_MORE if self.measured else _MUCH_MORE)
             return max(rate, more, burst / _EMPTIED) if reserved else rate
+        came_in = sending + (remaining - before[1]) / span
         if remaining > burst * _ENOUGH:
             found = came_in if came_in > rate * _MORE else rate
         else:

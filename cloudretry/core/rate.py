@@ -198,18 +198,20 @@ class ProviderRate:
         if self.learning is not _TRACK:
             self.rate = max(_HEADER_GUESS, self.rate) if self.learning is _MEASURE else _HEADER_GUESS
             self.learning = _TRACK
-            self.level, self._accrued_at, self._ramp_from = spare - self.burst / 2.0, now, now
+            self.level, self._accrued_at, self._ramp_from = spare, now, now
             self._pace()
         self._accrue(now)
         self._header.resets = resets_after is not None
         if resets_after is not None:
             self._await_reset(spare, now + resets_after)
             return
-        self.rate = self._header.measure(
+        rate = self._header.measure(
             sent, remaining, self.accepted, rate=self.rate, burst=self.burst, reserved=self.reserve > 0.0
         )
-        self._sure = self._sure or self._header.measured
-        self._pace()
+        if rate != self.rate:
+            self.rate = rate
+            self._sure = self._sure or self._header.measured
+            self._pace()
         usable = spare - min(_SPARE, self.burst * _SPARE_SHARE)
         self.level = min(self.level, usable) if self.reserve else usable
 
@@ -281,9 +283,10 @@ class ProviderRate:
         if now <= self._accrued_at:
             return
         speed = self.speed(now)
+        top = max(1.0, self.burst / 2.0) if self.reserve else max(1.0, self.burst, self.rate)
+        top = max(top, self.level)  # what there was at the start may be spent, once
         self.level += (now - self._accrued_at) * (speed + self._speed) / 2.0
         self._accrued_at, self._speed = now, speed
-        top = max(1.0, self.burst / 2.0) if self.reserve else max(1.0, self.burst, self.rate)
         if self.level > top:
             self._ramp_from = min(now, self._ramp_from + (self.level - top) / speed)
             self.level, self._speed = top, self.speed(now)

@@ -249,6 +249,31 @@ def test_what_was_guessed_while_it_was_measured_is_no_reason_to_stay_slow() -> N
     assert (rate.learning, rate.rate) == (Learning.TRACK, 10.0)
 
 
+def test_with_a_reserve_a_full_bucket_may_be_spent_once() -> None:
+    rate = ProviderRate(0.0, reserve=0.1, prior=Limit(25.0, 250.0))
+    for number in range(200):
+        now = number / 200.0
+        assert rate.ready_at(now, 5) == now
+        rate.take(now)
+        rate.accept(now + LATENCY, now)
+
+
+def test_a_bucket_that_never_empties_slows_nobody_for_long() -> None:
+    pacer: Pacer[Ticket] = Pacer(0.0, reserve=0.1)
+    now, calls = 0.0, 0
+    while now < 5.0:
+        ticket = Ticket()
+        pacer.enqueue(ticket)
+        while pacer.grant(now) is None:
+            now = pacer.wake
+        pacer.send(ticket, now)
+        now += 0.001
+        pacer.land(ticket)
+        pacer.accepted(now, now - 0.001, remaining=249.0)
+        calls += 1
+    assert calls > 2500  # of 5000, one after the other
+
+
 def test_a_counter_that_only_falls_lowers_no_rate_while_half_is_left() -> None:
     rate = ProviderRate(0.0, reserve=0.1, prior=Limit(25.0, 12_000.0))
     assert heard(rate, 10_700.0, 20.0, 1.0, 100, slope=-20.0) >= 25.0
