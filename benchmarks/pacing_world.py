@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from itertools import cycle
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,6 +25,7 @@ __all__ = ["Bucket", "Result", "Scenario", "run"]
 ARRIVE, ANSWER, WAKE, NEIGHBOUR = range(4)
 BASE, CAP, WINDOW = 0.5, 20.0, 0.5  # the built-in entries' exponential backoff
 JITTERED: Final = (0.2, 3.0)
+DRAWN: Final = 4096
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,7 +123,11 @@ class Bucket:
             moment, factor = self._changes.popleft()
             self._fill(moment)
             self._refill = self._first * factor
-        self._fill(now)
+        if self._lump:
+            self._fill(now)
+        else:  # the same, without a call
+            self.level = min(self.burst, self.level + (now - self._at) * self._refill)
+            self._at = now
         if self.level < 1.0:
             return False
         self.level -= 1.0
@@ -191,11 +197,17 @@ def ideal_time(case: Scenario) -> float:
     raise AssertionError("the last interval has no end")
 
 
+def latencies_of(case: Scenario, rng: Random) -> list[float]:
+    """Drawn once, to be taken in turn."""
+    shortest, longest = (share * case.latency for share in JITTERED)
+    drawn = (rng.gauss(case.latency, case.spread * case.latency) for _ in range(DRAWN))
+    return [min(longest, max(shortest, seconds)) for seconds in drawn]
+
+
 def run(case: Scenario, seed: int = 1) -> Result:  # noqa: C901, PLR0912, PLR0915 - one loop, in one place, for speed
     """Play a scenario."""
     rng = Random(seed)
-    gauss, latency, spread = rng.gauss, case.latency, case.spread
-    shortest, longest = (share * latency for share in JITTERED)
+    latencies = cycle(latencies_of(case, rng))
     buckets = [Bucket(case) for _ in range(case.quotas)]
     pacers: list[Any] = [
         Pacer(0.0, reserve=case.reserve, prior=case.prior) if case.paced else _Unpaced()
@@ -206,7 +218,7 @@ def run(case: Scenario, seed: int = 1) -> Result:  # noqa: C901, PLR0912, PLR091
     heap: list[tuple[float, int, int, Any]] = []
     alarms = [math.inf] * len(pacers)
     number = events = throttled = 0
-    now = 0.0
+    now, headers = 0.0, case.headers
     unfinished = case.calls // case.quotas // case.processes * case.quotas * case.processes
 
     def begin(process: int, worker: int) -> int:
@@ -226,9 +238,9 @@ def run(case: Scenario, seed: int = 1) -> Result:  # noqa: C901, PLR0912, PLR091
         while (attempt := pacer.grant(now)) is not None:
             pacer.send(attempt, now)
             attempt.left = now
-            took = min(longest, max(shortest, gauss(latency, spread * latency))) if spread else latency
+            half = next(latencies) / 2.0
             number += 1
-            heappush(heap, (now + took / 2.0, number, ARRIVE, (attempt, took / 2.0)))
+            heappush(heap, (now + half, number, ARRIVE, (attempt, half)))
         wake = pacer.wake
         if wake < alarms[index]:
             alarms[index] = wake
@@ -251,7 +263,8 @@ def run(case: Scenario, seed: int = 1) -> Result:  # noqa: C901, PLR0912, PLR091
             bucket = buckets[attempt.quota]
             taken = bucket.take(now)
             number += 1
-            heappush(heap, (now + back, number, ANSWER, (attempt, taken, math.floor(bucket.level))))
+            left = math.floor(bucket.level) if headers else None
+            heappush(heap, (now + back, number, ANSWER, (attempt, taken, left)))
         elif kind == ANSWER:
             attempt, taken, left = what
             process, worker = attempt.process, attempt.worker
@@ -260,7 +273,7 @@ def run(case: Scenario, seed: int = 1) -> Result:  # noqa: C901, PLR0912, PLR091
             pacer.land(attempt)
             following = -1
             if taken:
-                pacer.accepted(now, attempt.left, remaining=left if case.headers else None)
+                pacer.accepted(now, attempt.left, remaining=left)
                 result.durations.append(now - attempt.began)
                 result.moments.append(now)
                 result.per_worker[worker] += 1
