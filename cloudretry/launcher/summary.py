@@ -35,10 +35,7 @@ class Summary:
     @property
     def total(self) -> OperationReport:
         """Over all operations."""
-        total = OperationReport()
-        for counts in self.operations.values():
-            total.add(counts)
-        return total
+        return OperationReport.sum(self.operations.values())
 
     @property
     def is_incomplete(self) -> bool:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 from weakref import WeakSet
@@ -47,6 +47,14 @@ class OperationReport:
         for name in self.__slots__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
+    @classmethod
+    def sum(cls, parts: Iterable[OperationReport]) -> OperationReport:
+        """All of them together."""
+        total = cls()
+        for part in parts:
+            total.add(part)
+        return total
+
 
 class Report:
     """What the calls of a command or session came to. Read it at any time, from any thread.
@@ -69,15 +77,12 @@ class Report:
     def operations(self) -> Mapping[Call, OperationReport]:
         """A copy of the counts by operation, account and region."""
         with self._lock:
-            return {call: _copy(counts) for call, counts in self._operations.items()}
+            return {call: replace(counts) for call, counts in self._operations.items()}
 
     @property
     def total(self) -> OperationReport:
         """The sum over all operations."""
-        total = OperationReport()
-        for counts in self.operations.values():
-            total.add(counts)
-        return total
+        return OperationReport.sum(self.operations.values())
 
     @property
     def lost(self) -> tuple[str, ...]:
@@ -133,12 +138,6 @@ def _count_attempt(counts: OperationReport, event: AttemptFailed) -> None:
         counts.throttled += 1
     elif event.outcome.kind is not Kind.FATAL:
         counts.broken += 1
-
-
-def _copy(counts: OperationReport) -> OperationReport:
-    copy = OperationReport()
-    copy.add(counts)
-    return copy
 
 
 def _line(event: CallEnded) -> str:

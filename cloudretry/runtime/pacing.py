@@ -17,7 +17,7 @@ from cloudretry.runtime.remembered import RememberedLimits
 from cloudretry.runtime.turns import Turns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
     from cloudretry.core.call import Call
     from cloudretry.core.pacing_settings import PacingSettings
@@ -91,17 +91,6 @@ class Pacing:
         with self._lock:
             quotas = dict(self._quotas)
         return {quota: metered.turns.state() for quota, metered in quotas.items()}
-
-    def learned(self) -> dict[Quota, Limit]:
-        """The limits that were measured, of quotas in use and of earlier ones; to be kept for a later process."""
-        measured = {quota: limit for quota, state in self.states().items() if (limit := _measured(state))}
-        with self._lock:
-            return {**self._learned, **measured}
-
-    def recall(self, limits: Mapping[Quota, Limit]) -> None:
-        """Start learning at these, for quotas that are not in use yet."""
-        with self._lock:
-            self._learned.update(limits)
 
     def keep(self, *, last: bool = False) -> None:
         """Let later processes know what was measured, where the settings want it. `last`: this one ends."""

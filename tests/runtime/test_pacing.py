@@ -40,13 +40,13 @@ def test_equal_calls_of_all_clients_share_one_quota() -> None:
 
 def test_a_known_rate_comes_before_what_was_learned_and_that_before_what_is_published() -> None:
     pacing = Pacing()
-    pacing.recall({quota_of(CLOUD): Limit(7.0, 70.0)})
+    pacing._learned[quota_of(CLOUD)] = Limit(7.0, 70.0)
     known = KnownRate(match=Match(operation="Describe*"), rate=3.0, burst=30.0)
     assert limit_of(Pacing(), CALL) is None
     assert limit_of(Pacing(), CLOUD) == Limit(20.0, 100.0)
     assert limit_of(pacing, CLOUD) == Limit(7.0, 70.0)
     pacing.forget()
-    pacing.recall({quota_of(CLOUD): Limit(7.0, 70.0)})
+    pacing._learned[quota_of(CLOUD)] = Limit(7.0, 70.0)
     assert limit_of(pacing, CLOUD, replace(SETTINGS, rates=(known,))) == Limit(3.0, 30.0)
 
 
@@ -71,7 +71,6 @@ def test_idle_quotas_are_dropped_and_what_they_measured_is_kept() -> None:
         for account in range(10):
             pacing.turns(replace(CALL, account=f"other{account}"), SETTINGS)
         assert quota_of(CALL) not in pacing.states()
-        assert pacing.learned()[quota_of(CALL)] == learned
         assert limit_of(pacing, CALL) == learned
 
 
@@ -99,7 +98,7 @@ def test_the_number_of_quotas_stays_in_proportion_to_those_in_use() -> None:
 def test_a_limit_that_is_just_being_measured_is_not_kept() -> None:
     pacing = Pacing()
     pacing.turns(CALL, SETTINGS).pacer.rate.throttle(1.0, 1.0)
-    assert pacing.learned() == {}
+    assert list(pacing._worth_keeping()) == []
 
 
 def test_a_child_process_keeps_what_was_learned_and_nobodys_turns() -> None:

@@ -103,7 +103,7 @@ def test_what_is_remembered_is_not_believed(process: Process, folder: StateFolde
     write(folder, entry(clock, rate=5000.0, burst=50_000.0))
     second = process()
     turns = second.turns(CALL, SETTINGS)
-    assert (turns.state().verified, second.learned()) == (False, {})
+    assert (turns.state().verified, list(second._worth_keeping())) == (False, [])
     with turns.take() as turn:
         turn.throttled()
     state = turns.state()
