@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     import ssl
 
     from typing_extensions import Self
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell's background jobs inherit it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _FOREIGN = ("AWS_", "CLOUDRETRY", "BOTO", "AZURE_")
 _FOREIGN_ENDINGS = ("_PROXY", "_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR")

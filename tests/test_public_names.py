@@ -31,7 +31,7 @@ def test_all_is_sorted_visible_and_complete() -> None:
         "runtime",
         "simcloud",
     }
-    modules |= {"strategies", "testing", "annotations", "import_module", "Any", "TYPE_CHECKING"}
+    modules |= {"strategies", "telemetry", "testing", "annotations", "import_module", "Any", "TYPE_CHECKING"}
     assert visible - modules == set(cloudretry.__all__)
 
 

@@ -289,7 +289,7 @@ def test_a_body_that_is_cut_while_the_caller_reads_is_recorded(serve: Make, pool
     server = serve(Answer(200, b"x" * 100, {"Content-Length": "1000", "x-amz-request-id": "1"}, hang_up=True))
     changes: list[Any] = []
     members, path_style = [{**address(server), "name": "cut"}], Config(s3={"addressing_style": "path"})
-    client = pooled(members, "s3", config=path_style, report=changes.append)
+    client = pooled(members, "s3", config=path_style, report=Report(changes.append))
     body = client.get_object(Bucket="b", Key="k")["Body"]
     with pytest.raises(ResponseStreamingError if how is None else IncompleteReadError):
         list(iter(partial(body.read, how), b""))

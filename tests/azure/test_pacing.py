@@ -319,7 +319,7 @@ def test_many_threads_lose_nothing(ResourceManagementClient: Any) -> None:
         found = set(pool.map(lambda _: len(list(client.resource_groups.list())), range(100)))
         assert len(found) == 1
         assert az.report.total.lost == 0
-        assert 0 < az.report.total.throttled < 50
+        assert az.report.total.throttled < 50  # none at all, where answers say in time how many calls are left
     assert is_tidy()
 
 
