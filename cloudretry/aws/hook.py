@@ -110,7 +110,8 @@ class ClientHook:
         machine = self._machine(request.context, operation_name)
         machine.ended = None  # an earlier attempt may have been answered by a redirect
         if machine.parameters is None and self._paced:
-            OUTER_LOOPS.begin(machine, lambda: fingerprint(request.method, request.url, request.data))
+            who = self._credentials
+            OUTER_LOOPS.begin(machine, lambda: fingerprint(principal_of(who), request.method, request.url, request.data))
         current = CURRENT.get()
         if current is None or current.machine is not machine:
             request.context[_OUTER] = current

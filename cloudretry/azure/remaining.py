@@ -27,7 +27,7 @@ _NAMES: Final = {
 }
 """The first that an answer has counts. Those of all regions together, `-global-`, are too far off to matter."""
 _RESET: Final = HeaderSource("x-ms-user-quota-resets-after", Unit.CLOCK)
-_NUMBER: Final = re.compile(r"(?:^|;)\s*(\d{1,9})\s*(?:,|$)", re.ASCII)
+_NUMBER: Final = re.compile(r"(?:^|[;,])\s*(\d{1,9})\s*(?=,|$)", re.ASCII)
 """A plain number, or what comes after a name: `Microsoft.Compute/HighCostGet3Min;46,Microsoft.Compute/HighCostGet30Min;300`."""
 
 

@@ -108,7 +108,7 @@ class Run:
         if machine.place is not None and self._timeout is not None:
             machine.place.until = machine.started + self._timeout
         if not policy.bounds:
-            OUTER_LOOPS.begin(machine, partial(_fingerprint, request.http_request))
+            OUTER_LOOPS.begin(machine, partial(_fingerprint, policy, request.http_request))
         self._host = ""
 
     def open_books(self) -> dict[str, Any]:
@@ -232,8 +232,18 @@ def _report_unpaced(transport: str) -> None:
     logger.warning("calls by %s are not paced, because it waits in a way of its own; they are retried as configured", transport)
 
 
-def _fingerprint(http: Any) -> bytes | None:
-    return fingerprint(http.method, http.url, getattr(http, "content", None) if _has_body(http) else None)
+def _fingerprint(policy: Any, http: Any) -> bytes | None:
+    body = getattr(http, "content", None) if _has_body(http) else None
+    return fingerprint(_who_signs(policy), http.method, http.url, body)
+
+
+def _who_signs(policy: Any) -> str:
+    """Which credential, by its identity in this process."""
+    while (policy := getattr(policy, "next", None)) is not None:
+        credential = getattr(policy, "_credential", None)
+        if credential is not None:
+            return str(id(getattr(credential, "_inner", credential)))
+    return ""
 
 
 def _has_body(http: Any) -> bool:

@@ -104,12 +104,16 @@ def _supervised(
     except OSError as error:
         _say(f"{command[0]}: {error.strerror}")
         return _NOT_FOUND if isinstance(error, FileNotFoundError) else _CAN_T_START
-    from cloudretry.launcher.summary import merge  # now that the program does not wait for it
+    from cloudretry.launcher.summary import Summary, merge  # now that the program does not wait for it
 
-    summary = merge(folder.documents())
-    _tell(summary, folder, asked=fail_on_loss or report is not None)
+    try:
+        summary = merge(folder.documents())
+    except OSError as error:  # the program has removed it
+        summary = Summary(unreadable=[f"{folder.processes}: {error.strerror}"])
+    with suppress(OSError):  # there may be no stderr any more
+        _tell(summary, folder, asked=fail_on_loss or report is not None)
     if report is not None:
-        _write(report, summary, folder)
+        _write(report, summary, folder, finished=status == 0)
     return _LOST if status == 0 and fail_on_loss and summary.is_incomplete else status
 
 
@@ -134,14 +138,16 @@ def _tell(summary: Summary, folder: RunFolder, *, asked: bool) -> None:
             click.echo(line, err=True)
 
 
-def _write(folder: str, summary: Summary, run: RunFolder) -> None:
+def _write(folder: str, summary: Summary, run: RunFolder, *, finished: bool) -> None:
     with suppress(OSError):  # then it stays with what the processes have counted
         os.replace(run.journal, os.path.join(folder, "journal.jsonl"))  # noqa: PTH105, PTH118 - paths stay text
-    for name, text in (("report.json", summary.as_json()), ("completeness.json", summary.completeness())):
+    believed = summary.completeness(finished=finished)
+    for name, text in (("report.json", summary.as_json()), ("completeness.json", believed)):
         try:
             Path(folder, name).write_text(f"{text}\n", encoding="utf-8")
         except OSError as error:  # noqa: PERF203 - two files
-            _say(f"{name}: not written: {error.strerror}")
+            with suppress(OSError):  # as above
+                _say(f"{name}: not written: {error.strerror}")
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from cloudretry.core.headers import NO_HEADERS, Headers
 if TYPE_CHECKING:
     from cloudretry.core.decision import StopReason
 
-__all__ = ["Kind", "Outcome", "Phase", "is_denied"]
+__all__ = ["Kind", "Outcome", "Phase", "is_absent", "is_denied"]
 
 
 class Kind(str, Enum):
@@ -60,11 +60,32 @@ class Outcome:
     wall: float = 0.0
 
 
-_DENIALS = ("accessdenied", "authorization", "forbidden", "notauthorized", "unauthorized")
+_DENIALS = (
+    "accessdenied",
+    "authorization",
+    "blocked",
+    "expired",
+    "forbidden",
+    "invalidclienttokenid",
+    "notauthorized",
+    "optinrequired",
+    "signature",
+    "subscriptionrequired",
+    "unauthorized",
+    "unrecognizedclient",
+)
 """What codes of denials have in common, where their status does not tell: AccessDeniedException comes with 400."""
+_ABSENCES = ("doesnotexist", "nosuch", "notfound")
+"""As above, of things that are not there."""
 
 
 def is_denied(outcome: Outcome) -> bool:
     """Whether the provider refused a call because whoever made it may not."""
     code = (outcome.code or "").lower()
     return outcome.status in {401, 403} or any(word in code for word in _DENIALS)
+
+
+def is_absent(outcome: Outcome) -> bool:
+    """Whether the provider refused a call because what it is about is not there: that is an answer."""
+    code = (outcome.code or "").lower().replace(".", "")
+    return outcome.status == 404 or any(word in code for word in _ABSENCES)  # noqa: PLR2004 - HTTP's

@@ -193,6 +193,9 @@ class ProviderRate:
             self._header = HeaderRate()
         if not self._header.listen(now, sent):
             return
+        if resets_after is None and self._header.contradicts(remaining):
+            self._header.distrust(now)
+            return
         self.burst = max(1.0, self.burst, remaining)
         spare = remaining - newer
         if self.learning is not _TRACK:
@@ -201,6 +204,8 @@ class ProviderRate:
             self.level, self._accrued_at, self._ramp_from = spare, now, now
             self._pace()
         self._accrue(now)
+        if self._header.resets and resets_after is None:
+            self._accrued_at = min(self._accrued_at, now)
         self._header.resets = resets_after is not None
         if resets_after is not None:
             self._await_reset(spare, now + resets_after)

@@ -45,15 +45,15 @@ class _Finder:
             spec: ModuleSpec | None = None if find is None else find(name, path, target)
             if spec is not None:
                 if spec.loader is not None:
-                    spec.loader = _Loader(spec.loader, self.waiting.pop(name))  # type: ignore[assignment]  # quacks like one
+                    spec.loader = _Loader(spec.loader, self.waiting)  # type: ignore[assignment]  # quacks like one
                 return spec
         return None
 
 
 class _Loader:
-    def __init__(self, inner: Any, then: Then) -> None:
+    def __init__(self, inner: Any, waiting: dict[str, Then]) -> None:
         self._inner = inner
-        self._then = then
+        self._waiting = waiting  # whoever asks for a spec may not load it
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         made: ModuleType | None = self._inner.create_module(spec)
@@ -64,7 +64,9 @@ class _Loader:
         if module.__spec__ is not None:
             module.__spec__.loader = self._inner
         self._inner.exec_module(module)
-        self._then(module)
+        then = self._waiting.pop(module.__name__, None)
+        if then is not None:
+            then(module)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)

@@ -40,9 +40,13 @@ class RunFolder:
         return os.path.exists(self._reached)  # noqa: PTH110 - as above
 
     def documents(self) -> Iterator[str]:
-        """The paths of what the processes have written."""
-        for name in sorted(os.listdir(self.processes)):  # noqa: PTH208 - as above
-            if name.endswith(".json"):
+        """The paths of what the processes have written. One that could not be written whole is not JSON.
+
+        Raises OSError where the program has removed the folder.
+        """
+        names = set(os.listdir(self.processes))  # noqa: PTH208 - as above
+        for name in sorted(names - {os.path.basename(self.journal)}):  # noqa: PTH119 - as above
+            if name.endswith(".json") or f"{name}.json" not in names:
                 yield os.path.join(self.processes, name)  # noqa: PTH118 - as above
 
 

@@ -48,7 +48,7 @@ class Summary:
         yield (
             f"cloudretry: {_some(total.calls, 'call', 'calls')} in {_some(self.processes, 'process', 'processes')}, "
             f"{_some(total.attempts, 'attempt', 'attempts')}, {total.throttled} throttled, "
-            f"{total.waited:.1f} s waited, {total.lost} lost{self._reasons()}"
+            f"{total.waited:.1f} s waited, {total.queued:.1f} s queued, {total.lost} lost{self._reasons()}"
             f"{f', {total.repeated} repeated by loops around them' if total.repeated else ''}"
         )
         yield from (f"cloudretry: lost {line}" for line in self.lost[:_SHOWN])
@@ -60,10 +60,13 @@ class Summary:
         reasons = Counter(match[1] for line in self.lost if (match := _REASON.search(line)))
         return f" ({', '.join(f'{reason} {count}' for reason, count in reasons.most_common())})" if reasons else ""
 
-    def completeness(self) -> str:
-        """What may be believed of what the program found, as JSON: account → region → operation → `complete` or not."""
+    def completeness(self, *, finished: bool) -> str:
+        """What may be believed of what the program found, as JSON: account → region → operation → `complete` or not.
+
+        `finished`: the program succeeded; else nobody knows what it would have asked yet, and nothing is complete.
+        """
         counts = ((account, region, f"{service}:{name}", each) for (_, service, name, region, account), each in self._sorted())
-        return json.dumps(completeness(counts), indent=2)
+        return json.dumps(completeness(counts, finished=finished), indent=2)
 
     def _sorted(self) -> list[tuple[Key, OperationReport]]:
         return sorted(self.operations.items(), key=itemgetter(0))

@@ -15,23 +15,25 @@ Completeness: TypeAlias = Literal["complete", "partial", "denied"]
 
 
 def completeness(
-    counts: Iterable[tuple[str | None, str | None, str, OperationReport]],
+    counts: Iterable[tuple[str | None, str | None, str, OperationReport]], *, finished: bool = True
 ) -> dict[str, dict[str, dict[str, Completeness]]]:
     """Account → region → `service:Operation` → whether all that was asked was answered; `-` where it is not known.
 
-    `partial`: some calls were lost or denied. `denied`: all were denied. What was never asked is not in it.
+    `partial`: some calls were lost or refused, but for those about what is not there. `denied`: all were denied. What was never
+    asked is not in it.
 
     Args:
         counts: account, region, `service:Operation`, and what its calls came to.
+        finished: False where the program ended before its time: then what was not denied is `partial`.
     """
     summary: dict[str, dict[str, dict[str, Completeness]]] = {}
     for account, region, operation, each in counts:
         of_region = summary.setdefault(account or "-", {}).setdefault(region or "-", {})
-        of_region[operation] = _one(each)
+        of_region[operation] = _one(each, finished=finished)
     return summary
 
 
-def _one(counts: OperationReport) -> Completeness:
+def _one(counts: OperationReport, *, finished: bool) -> Completeness:
     if counts.denied and counts.denied == counts.calls:
         return "denied"
-    return "partial" if counts.lost or counts.denied else "complete"
+    return "complete" if finished and not counts.lost and counts.refused == counts.absent else "partial"

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from threading import Lock
+from threading import RLock
 from typing import TYPE_CHECKING, Final
 from weakref import WeakSet
 
 from cloudretry.core.decision import StopReason
 from cloudretry.core.events import AttemptFailed, CallEnded, Event, Listener, MemberChanged
 from cloudretry.core.history import one_line
-from cloudretry.core.outcome import Kind, is_denied
+from cloudretry.core.outcome import Kind, is_absent, is_denied
 from cloudretry.errors import CallsLost
 
 if TYPE_CHECKING:
@@ -25,11 +25,13 @@ _MOST_LOST_LINES: Final = 10_000  # the counts stay exact; what is listed must n
 
 @dataclass(slots=True)
 class OperationReport:
-    """Counts of one operation in one account and region. `waited` is in seconds, summed over all threads.
+    """Counts of one operation in one account and region.
+
+    `waited` and `queued` are seconds, summed over all threads: between the attempts of a call, and for turns.
 
     A call is lost when it ended without the provider's answer to it: throttled, broken or not sent to the end. One that the
-    provider refused is `refused`, and, if that was for want of a right, `denied` too. `repeated`: calls that came again just
-    after they were given up, because the program has a retry loop of its own around them.
+    provider refused is `refused`; of these, `denied` was for want of a right, and `absent` was about what is not there: that is
+    an answer. `repeated`: calls that came again just after they were given up, because the program has a retry loop of its own.
     """
 
     calls: int = 0
@@ -38,9 +40,11 @@ class OperationReport:
     broken: int = 0
     refused: int = 0
     denied: int = 0
+    absent: int = 0
     lost: int = 0
     repeated: int = 0
     waited: float = 0.0
+    queued: float = 0.0
 
     def add(self, other: OperationReport) -> None:
         """Count the other's calls too."""
@@ -67,8 +71,10 @@ class Report:
     """
 
     def __init__(self, *listeners: Listener) -> None:
+        if strange := [listener for listener in listeners if not callable(listener)]:
+            raise TypeError(f"a listener is called with each event; {strange[0]!r} can't be")
         self.listeners = listeners
-        self._lock = Lock()
+        self._lock = RLock()  # a signal handler may read it while its thread is in here
         _REPORTS.add(self)
         self._operations: dict[Call, OperationReport] = {}
         self._lost: list[str] = []
@@ -116,6 +122,7 @@ class Report:
         counts.calls += 1
         counts.attempts += event.attempts
         counts.waited += event.waited
+        counts.queued += event.queued
         counts.repeated += event.rounds > 0
         if event.stop.reason is StopReason.ANSWERED:
             return
@@ -123,6 +130,7 @@ class Report:
         if outcome is not None and outcome.kind is Kind.FATAL and outcome.status is not None:
             counts.refused += 1
             counts.denied += is_denied(outcome)
+            counts.absent += is_absent(outcome)
             return
         counts.lost += 1
         if len(self._lost) < _MOST_LOST_LINES:
@@ -159,7 +167,7 @@ _REPORTS: Final[WeakSet[Report]] = WeakSet()
 def _fresh_locks() -> None:
     """A forked child has no thread that could give back a lock which another held at that moment."""
     for report in list(_REPORTS):
-        report._lock = Lock()  # noqa: SLF001 - its own module
+        report._lock = RLock()  # noqa: SLF001 - its own module
 
 
 if hasattr(os, "register_at_fork"):

@@ -7,7 +7,7 @@ import os
 import sys
 from contextlib import suppress
 from hashlib import blake2b
-from threading import Lock, current_thread
+from threading import RLock, current_thread
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -44,7 +44,7 @@ class _Loops:
 
     def forget(self) -> None:
         """Know of none."""
-        self._lock = Lock()
+        self._lock = RLock()  # a signal handler may make a call while its thread is in here
         self._known = OuterLoops()
         self._reported: set[Call] = set()
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PACING", "Pacing"]
 
+_BELIEVED: Final = 0.1  # share of a published rate; less was measured beside others, or by a mistake
 _IDLE: Final = 600.0  # s after which a quota is dropped; what was learned of it stays, in a fraction of the space
 _CHECKED: Final = 2  # quotas looked at for each new one: their number stays in proportion to those in use
 
@@ -144,12 +145,12 @@ class Pacing:
         return metered
 
     def _measured_before(self, quota: Quota, settings: PacingSettings) -> Limit | None:
-        """By this process, or by another one more than what is published: to start too high costs less than too low."""
+        """By this process, or by another one: not far less than what is published, for to start much too low costs most."""
         learned = self._learned.get(quota)
         if learned is not None or not settings.remember:
             return learned
         recalled, told = self._memory.recall(quota), published(quota)
-        return recalled if recalled and (told is None or recalled.rate > told.rate) else None
+        return recalled if recalled and (told is None or recalled.rate >= told.rate * _BELIEVED) else None
 
     def _drop_idle(self, now: float) -> None:
         for _ in range(min(_CHECKED, len(self._round))):

@@ -32,6 +32,10 @@ _LONGEST_PAUSE: Final = 3600.0
 duration was due, must not end a quota for good."""
 
 
+_LONGEST_WINDOW: Final = 60.0
+"""Seconds. Of the windows that answers tell, Resource Graph's is 5 s; one that says more than this is asked again."""
+
+
 class Place:
     """Not shared between threads.
 
@@ -85,7 +89,7 @@ class Place:
             return
         if outcome is None or _is_an_answer(outcome):
             calls, resets = remaining or (None, None)
-            turn.accepted(remaining=calls, resets_after=resets and min(resets, _LONGEST_PAUSE))
+            turn.accepted(remaining=calls, resets_after=resets and min(resets, _LONGEST_WINDOW))
         elif outcome.kind is Kind.THROTTLED and outcome.code not in _LOCKS:
             self._again = True
             turn.throttled(min(asked or 0.0, _LONGEST_PAUSE))

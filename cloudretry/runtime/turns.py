@@ -31,6 +31,7 @@ __all__ = ["Turn", "TurnTimeout", "Turns"]
 
 _LONGEST: Final = 3600.0  # s; what a lock or a loop can be asked to wait for is limited
 _TICK: Final = 1e-6  # s
+_UNFORESEEN: Final = "the rate is just being measured, so nobody can say when this one could leave"
 
 
 class TurnTimeout(errors.TurnTimeout):
@@ -54,10 +55,8 @@ class TurnTimeout(errors.TurnTimeout):
         pace = f" at {self.state.limit.rate:.3g} calls/s" if self.state.limit else ""
         pause = f", after a pause of {self.state.hold:.0f} s that the provider asked for" if self.state.hold else ""
         at = f", at {self.retry_at:%H:%M:%S} UTC" if self.retry_at else ""
-        return (
-            f"no turn for {self.quota} within queue_timeout: {self.state.waiting} waiting{pace}{pause}; "
-            f"this one could leave in {self.retry_after:.0f} s{at}"
-        )
+        when = f"this one could leave in {self.retry_after:.0f} s{at}" if self.retry_after else _UNFORESEEN
+        return f"no turn for {self.quota} within queue_timeout: {self.state.waiting} waiting{pace}{pause}; {when}"
 
 
 class Turn(Ticket):

@@ -72,9 +72,11 @@ class Journal:
                 self._give_up(f"{written} of {len(line)} bytes were written")
 
     def close(self) -> None:
-        """Write no more."""
+        """Write no more. Another thread may be about to: the file's number stays ours, and leads nowhere."""
         self._failed = True
-        os.close(self._file)
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, self._file, inheritable=False)
+        os.close(nowhere)
 
     def _give_up(self, why: str) -> None:
         self._failed = True

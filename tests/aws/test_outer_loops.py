@@ -85,6 +85,15 @@ def test_other_parameters_are_another_call(serve: Make, hooked: Make, throttle: 
     assert len(server.requests) == 3 + 3 + 1
 
 
+def test_another_account_is_no_next_round(serve: Make, throttle: Make, clock: Any) -> None:
+    server = serve(throttle("sts"))
+    for key in ("AKIAIOSFODNN7EXAMPLE", "AKIAI44QH8DHBEXAMPLE"):
+        session = boto3.Session(key, "fake-secret", region_name="eu-west-1")
+        client = attach(session.client("sts", endpoint_url=server.url), configuration={"aws": {"max_retries": 3}})
+        in_vain(client.get_caller_identity)
+    assert len(server.requests) == 4 + 4
+
+
 def test_other_threads_are_no_loop(serve: Make, hooked: Make, throttle: Make, clock: Any) -> None:
     server = serve(throttle("sts"))
     client = hooked("sts", server, {"max_retries": 2})

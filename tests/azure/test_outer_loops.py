@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from azure.core import PipelineClient
+from azure.core.pipeline.policies import BearerTokenCredentialPolicy
+from azure.core.rest import HttpRequest
 
 from cloudretry import Report, history
+from cloudretry.azure.policy import CloudRetryPolicy
 
 pytestmark = pytest.mark.wire
 
@@ -59,6 +64,19 @@ def test_pages_are_other_calls(serve: Make, pipeline: Make, error: Make, clock: 
     pages = [f"{PATH}?$skiptoken={number}" for number in (1, 2)]
     rounds(lambda: pipeline(server, {"max_retries": 1}), *[("GET", page) for page in pages])
     assert len(server.requests) == 2 + 2
+
+
+def test_another_credential_is_no_next_round(serve: Make, error: Make, engine: Make, clock: Any) -> None:
+    server = serve(error())
+    for number in (1, 2):
+        token = SimpleNamespace(token=f"token-{number}", expires_on=9_999_999_999)
+        signs = BearerTokenCredentialPolicy(SimpleNamespace(get_token=lambda *_, token=token, **__: token), "scope")
+        policies = [CloudRetryPolicy(engine=engine({"max_retries": 3})), signs]
+        client: Any = PipelineClient(server.url, policies=policies)
+        with client:
+            request = HttpRequest("GET", server.url + PATH)
+            assert client.send_request(request, enforce_https=False).status_code == 429
+    assert len(server.requests) == 4 + 4
 
 
 @pytest.mark.parametrize("pipeline", ["aiohttp"], indirect=True)

@@ -19,6 +19,7 @@ RESET = "x-ms-user-quota-resets-after"
     [
         ("GET", {}, None),
         ("GET", {READS: "249", "x-ms-ratelimit-remaining-subscription-global-reads": "3749"}, (249.0, None)),
+        ("GET", {READS: "11999, 3"}, (3.0, None)),  # the header came twice
         ("HEAD", {READS: "0"}, (0.0, None)),
         ("POST", {READS: "249"}, None),
         ("PUT", {"x-ms-ratelimit-remaining-subscription-writes": "199"}, (199.0, None)),

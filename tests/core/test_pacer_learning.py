@@ -286,6 +286,27 @@ def test_what_comes_into_a_bucket_that_is_half_empty_is_the_rate(reserve: float)
     assert heard(rate, 100.0, 20.0, 1.0, 30, slope=-2.0) == pytest.approx(18.0, rel=0.05)
 
 
+@pytest.mark.parametrize("believed", [250.0, 5000.0])
+def test_a_bucket_that_is_smaller_than_believed_lowers_no_rate(believed: float) -> None:
+    rate = ProviderRate(0.0, reserve=0.1, prior=Limit(25.0, believed))
+    assert heard(rate, 97.0, 22.5, 1.0, 300) >= 25.0
+
+
+def test_a_count_of_zero_beside_calls_that_are_accepted_is_not_believed() -> None:
+    rate = ProviderRate(0.0, prior=Limit(25.0, 250.0))
+    assert heard(rate, 0.0, 20.0, 1.0, 60) >= 20.0
+    assert rate.ready_at(61.0, 0) == 61.0
+
+
+def test_a_window_that_ends_late_is_forgotten_when_answers_tell_of_none() -> None:
+    rate = ProviderRate(0.0, prior=Limit(10.0, 50.0))
+    rate.hear(1.0, 0.9, 20.0, 0, resets_after=3600.0)
+    rate.hear(2.0, 1.9, 20.0, 0)
+    for _ in range(16):
+        rate.take(2.0)
+    assert rate.ready_at(3.0, 0) == 3.0
+
+
 def test_others_who_empty_the_bucket_don_t_stop_us() -> None:
     rate = ProviderRate(0.0, reserve=0.1, prior=Limit(25.0, 250.0))
     assert heard(rate, 100.0, 2.0, 1.0, 60, slope=-1.6) == pytest.approx(1.0)

@@ -256,7 +256,8 @@ def test_what_was_lost_is_said_and_fails_the_run(run: Any, script: Any, throttli
     assert (result.returncode, result.stdout) == (3, "ClientError\n")
     summary, lost = result.stderr.splitlines()
     assert re.fullmatch(
-        r"cloudretry: 1 call in 1 process, 7 attempts, 7 throttled, \d\.\d s waited, 1 lost \(max_retries 1\)", summary
+        r"cloudretry: 1 call in 1 process, 7 attempts, 7 throttled, \d\.\d s waited, 0\.0 s queued, 1 lost \(max_retries 1\)",
+        summary,
     )
     assert lost.startswith("cloudretry: lost sts:GetCallerIdentity@-/eu-west-1 attempts=7 ")
     report = json.loads((tmp_path / "out" / "report.json").read_text())
@@ -298,6 +299,29 @@ def test_a_loss_is_known_however_the_process_ends(run: Any, script: Any, throttl
     run("--report", str(tmp_path / "out"), "--", sys.executable, script(f"{ASK}\nimport os\n{end}"), throttling.url)
     assert json.loads((tmp_path / "out" / "report.json").read_text())["total"]["lost"] == 1
     assert len(list(read_journal(tmp_path / "out" / "journal.jsonl"))) == 8
+
+
+@pytest.mark.wire
+def test_a_program_that_fails_has_found_nothing_for_sure(run: Any, script: Any, answering: Any, tmp_path: Path) -> None:
+    run("--report", str(tmp_path / "out"), "--", sys.executable, script(f"{ASK}\nsys.exit(1)"), answering(0).url)
+    believed = json.loads((tmp_path / "out" / "completeness.json").read_text())
+    assert believed == {"-": {"eu-west-1": {"sts:GetCallerIdentity": "partial"}}}
+
+
+@pytest.mark.wire
+def test_a_program_that_removes_the_report_is_told_of(run: Any, script: Any, answering: Any, tmp_path: Path) -> None:
+    wipes = f"{ASK}\nimport shutil\nshutil.rmtree({str(tmp_path / 'out')!r})"
+    result = run("--report", str(tmp_path / "out"), "--fail-on-loss", "--", sys.executable, script(wipes), answering(0).url)
+    assert result.returncode == 3
+    assert "not readable, what it counted is missing here" in result.stderr
+
+
+@pytest.mark.wire
+def test_what_could_not_be_counted_is_no_success(run: Any, script: Any, throttling: Any) -> None:
+    full = f"import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\nimport signal\n{ASK}"
+    full = full.replace("import signal", "import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)")
+    result = run("--fail-on-loss", "--", sys.executable, script(full), throttling.url)
+    assert result.returncode == 3
 
 
 @pytest.mark.wire

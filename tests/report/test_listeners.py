@@ -5,6 +5,8 @@ from __future__ import annotations
 import pickle
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from cloudretry import Report
 from cloudretry.commands import _engine
 from cloudretry.core.call import Call
@@ -13,8 +15,6 @@ from cloudretry.core.outcome import Kind, Outcome
 from cloudretry.testing import virtual_clock
 
 if TYPE_CHECKING:
-    import pytest
-
     from cloudretry.runtime.engine import Engine
 
 CALL = Call(provider="aws", service="ec2", operation="DescribeVpcs", region="eu-west-1")
@@ -40,6 +40,11 @@ def test_each_listener_is_told(caplog: pytest.LogCaptureFixture) -> None:
     assert [type(event) for event in told] == [AttemptFailed, CallEnded]
     assert (report.total.calls, report.total.throttled) == (1, 1)
     assert len([record for record in caplog.records if "a listener of cloudretry failed" in record.getMessage()]) == 1
+
+
+def test_what_can_t_be_told_is_refused() -> None:
+    with pytest.raises(TypeError, match="can't be"):
+        Report("journal.jsonl")  # type: ignore[arg-type]  # which is the mistake
 
 
 def test_what_is_attached_twice_is_told_once() -> None:

@@ -33,6 +33,13 @@ def test_the_text_names_the_setting_and_says_when() -> None:
     assert late.retry_at == datetime(1970, 1, 1, 0, 1, 30, tzinfo=timezone.utc)
 
 
+def test_what_can_t_be_foreseen_is_not_said() -> None:
+    late = TurnTimeout("ec2:DescribeVpcs@1/eu-west-1", STATE, 3.0, 0.0, 0.0)
+    assert str(late).endswith(
+        "waiting at 2 calls/s; the rate is just being measured, so nobody can say when this one could leave"
+    )
+
+
 @pytest.mark.parametrize("seconds", [1e12, 1e18, 1.7e308, math.inf, -math.inf, math.nan, -1e18])
 def test_a_moment_beyond_the_calendar_is_none_and_the_rest_is_told(seconds: float) -> None:
     late = TurnTimeout("quota", STATE, 1.0, seconds, 0.0)

@@ -123,6 +123,20 @@ def test_half_a_line_and_what_is_no_entry_are_skipped(tmp_path: Path) -> None:
     assert [entry["call"] for entry in read_journal(path)] == ["a:b", "ec2:DescribeInstances"]
 
 
+def test_what_is_told_after_closing_goes_nowhere(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "j")
+    journal(ENDED)
+    journal.close()
+    with (tmp_path / "other").open("wb") as other:
+        journal(ENDED)
+        journal._failed = False  # as a thread saw it that is in the middle
+        journal(ENDED)
+        journal.close()
+        other.write(b"mine")
+    assert (tmp_path / "other").read_bytes() == b"mine"
+    assert len(list(read_journal(tmp_path / "j"))) == 1
+
+
 def test_a_link_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(OSError, match="link"):
