@@ -14,7 +14,7 @@ __all__ = ["HeaderRate"]
 
 _WINDOW: Final = (0.25, 1.0, 8.0, 20.0)  # s over which is measured: a full bucket, shortest, a steady count, longest
 _LITTLE: Final = (8.0, 0.3)  # tokens, and share of a small bucket: with so few left, what comes in is all that there is
-_NOISE: Final = (3.0, 0.1)  # tokens, and share of the calls, by which a steady count may change
+_NOISE: Final = (3.0, 0.05)  # tokens, and share of the calls, by which a steady count may change
 _FULL: Final = 0.9  # share of its size from which on a bucket may have been full
 _ENOUGH: Final = 0.5  # share that is enough for us and for others
 _LOWEST: Final = (1.0, 0.1)  # calls a second, and 1/s times the size: what is less, headers can't tell, and throttles teach
@@ -88,10 +88,8 @@ class HeaderRate:
             more = min(sending, rate) * (_MORE if self.measured else _MUCH_MORE)
             return max(rate, more, burst / _EMPTIED) if reserved else rate
         came_in = sending + change / span
-        if remaining > burst * _ENOUGH:
+        if remaining > burst * _ENOUGH or is_steady:  # steady: we send what we may, or it is smaller than believed, and full
             found = came_in if came_in > rate * _MORE else rate
-        elif is_steady:  # what we send is what we may; or the bucket is smaller than we believe, and full
-            found = max(rate, came_in)
         else:
             found = max(min(_LOWEST[0], burst * _LOWEST[1]), sending / 2.0, came_in)
         before_that, self.measured = self.measured, True
