@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -26,6 +27,7 @@ _REFUSED: Final = 2
 _LOST: Final = 3
 _CAN_T_START: Final = 126  # as a shell says it
 _NOT_FOUND: Final = 127
+_IGNORED_BY_PYTHON: Final = ("SIGPIPE", "SIGXFSZ")  # and so by what is started in its place
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -172,6 +174,9 @@ def _folder(report: str | None) -> Iterator[RunFolder]:
 def _replaced_by(command: tuple[str, ...], environ: Mapping[str, str]) -> int:
     """Let the command be this process. Returns only where it can't be started."""
     sys.stdout.flush()
+    for name in _IGNORED_BY_PYTHON:
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_DFL)
     try:
         os.execvpe(command[0], command, environ)  # noqa: S606 - what the user asks for
     except OSError as error:

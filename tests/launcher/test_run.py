@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import stat
 import subprocess
@@ -299,6 +300,13 @@ def test_a_loss_is_known_however_the_process_ends(run: Any, script: Any, throttl
     run("--report", str(tmp_path / "out"), "--", sys.executable, script(f"{ASK}\nimport os\n{end}"), throttling.url)
     assert json.loads((tmp_path / "out" / "report.json").read_text())["total"]["lost"] == 1
     assert len(list(read_journal(tmp_path / "out" / "journal.jsonl"))) == 8
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+def test_signals_are_as_a_program_expects_them_also_where_it_is_off(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLOUDRETRY_DISABLED", "1")
+    result = run("--", "bash", "-c", "yes | head -n 1; echo ${PIPESTATUS[@]}")
+    assert result.stdout == "y\n141 0\n"
 
 
 @pytest.mark.wire
