@@ -15,7 +15,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 from cloudretry.core.backoff import exponential_delay, header_delay
-from cloudretry.core.pacer import Pacer, Ticket
+from cloudretry.core.pacer import Pacer, Stage, Ticket
 
 if TYPE_CHECKING:
     from cloudretry.core.rate import Limit
@@ -26,6 +26,7 @@ ARRIVE, ANSWER, WAKE, NEIGHBOUR = range(4)
 BASE, CAP, WINDOW = 0.5, 20.0, 0.5  # the built-in entries' exponential backoff
 JITTERED: Final = (0.2, 3.0)
 DRAWN: Final = 4096
+_DONE: Final = Stage.DONE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,12 +145,11 @@ class Bucket:
 
 
 class _Attempt(Ticket):
-    __slots__ = ("began", "left", "process", "quota", "tries", "worker")
+    __slots__ = ("began", "process", "quota", "tries", "worker")
 
     def __init__(self, process: int, worker: int, quota: int, began: float, tries: int) -> None:
-        Ticket.__init__(self)
+        self.stage, self.since = _DONE, 0.0  # as Ticket.__init__, whose call would be seen in the events per second
         self.process, self.worker, self.quota, self.began, self.tries = process, worker, quota, began, tries
-        self.left = 0.0
 
 
 class _Unpaced:
@@ -163,15 +163,19 @@ class _Unpaced:
 
     def enqueue(self, ticket: Ticket, not_before: float = -math.inf) -> None:
         self._number += 1
+        self.wake = -math.inf
         heappush(self._queue, (not_before, self._number, ticket))
 
     def grant(self, now: float) -> Ticket | None:
         self.wake = self._queue[0][0] if self._queue else math.inf
         return heappop(self._queue)[2] if self.wake <= now else None
 
-    def send(self, *_: Any, **__: Any) -> None: ...
+    def send(self, ticket: Ticket, now: float) -> None:
+        ticket.since = now
 
-    land = accepted = throttled = send
+    def land(self, *_: Any, **__: Any) -> None: ...
+
+    accepted = throttled = land
 
 
 def jobs_of(case: Scenario) -> Iterator[int]:
@@ -215,6 +219,7 @@ def run(case: Scenario, seed: int = 1) -> Result:  # noqa: C901, PLR0912, PLR091
     ]
     jobs = [jobs_of(case) for _ in range(case.processes)]
     result = Result(ideal=ideal_time(case), per_worker=[0] * case.workers)
+    durations, moments, per_worker = result.durations, result.moments, result.per_worker
     heap: list[tuple[float, int, int, Any]] = []
     alarms = [math.inf] * len(pacers)
     number = events = throttled = 0
@@ -235,9 +240,8 @@ def run(case: Scenario, seed: int = 1) -> Result:  # noqa: C901, PLR0912, PLR091
         """Let leave what may leave, and set the alarm for the next."""
         nonlocal number
         pacer = pacers[index]
-        while (attempt := pacer.grant(now)) is not None:
+        while now >= pacer.wake and (attempt := pacer.grant(now)) is not None:
             pacer.send(attempt, now)
-            attempt.left = now
             half = next(latencies) / 2.0
             number += 1
             heappush(heap, (now + half, number, ARRIVE, (attempt, half)))
@@ -273,15 +277,15 @@ def run(case: Scenario, seed: int = 1) -> Result:  # noqa: C901, PLR0912, PLR091
             pacer.land(attempt)
             following = -1
             if taken:
-                pacer.accepted(now, attempt.left, remaining=left)
-                result.durations.append(now - attempt.began)
-                result.moments.append(now)
-                result.per_worker[worker] += 1
+                pacer.accepted(now, attempt.since, remaining=left)
+                durations.append(now - attempt.began)
+                moments.append(now)
+                per_worker[worker] += 1
                 unfinished -= 1
                 following = begin(process, worker)
             else:
                 throttled += 1
-                pacer.throttled(now, attempt.left, case.retry_after or 0.0)
+                pacer.throttled(now, attempt.since, case.retry_after or 0.0)
                 if attempt.tries > case.max_retries:
                     result.failed += 1
                     unfinished -= 1
