@@ -18,7 +18,7 @@ from cloudretry.aws.repair import QUERY_PROTOCOLS, protocol_of, readable_error
 from cloudretry.aws.seats import Seats, remove_limiter
 from cloudretry.aws.transport import put_before
 from cloudretry.core.call import Call
-from cloudretry.core.decision import StopReason
+from cloudretry.core.decision import EXHAUSTED, StopReason
 from cloudretry.core.outcome import Kind, Outcome
 from cloudretry.core.replayable import aws_replayable
 from cloudretry.core.settings import for_credentials, single_attempt
@@ -43,7 +43,6 @@ _OUTER: Final = "cloudretry-outer"
 _KEY: Final = "cloudretry"  # in a request's context, which botocore keeps for all attempts of a call and for nothing else
 _UNFILTERED: Final = frozenset({"Action", "Version", "NextToken", "DryRun"})
 """The parameters of an EC2 request that neither filters nor says how long a page may be: it is metered more strictly."""
-_EXHAUSTED: Final = frozenset({StopReason.MAX_RETRIES, StopReason.TRANSIENT_RETRIES, StopReason.TIME_BUDGET})
 
 
 class ClientHook:
@@ -194,7 +193,7 @@ class ClientHook:
             return
         if machine.ended is not None and machine.ended.reason is not StopReason.ANSWERED:
             put_on_response(parsed, machine.history())
-            if machine.ended.reason in _EXHAUSTED:
+            if machine.ended.reason in EXHAUSTED:
                 parsed["ResponseMetadata"]["MaxAttemptsReached"] = True
         self._end(machine, context)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from cloudretry.core.context import BackoffContext
 
-__all__ = ["Ask", "Decision", "Retry", "RetryReason", "Source", "Stop", "StopReason"]
+__all__ = ["EXHAUSTED", "Ask", "Decision", "Retry", "RetryReason", "Source", "Stop", "StopReason"]
 
 
 class RetryReason(str, Enum):
@@ -39,6 +39,10 @@ class StopReason(str, Enum):
     PLUGIN = "plugin"  # getDelay() said so
     SDK = "sdk"  # observe mode: the SDK's own retry decided
     CANCELLED = "cancelled"  # the program ended the call, for example by Ctrl-C
+
+
+EXHAUSTED: Final = frozenset({StopReason.MAX_RETRIES, StopReason.TRANSIENT_RETRIES, StopReason.TIME_BUDGET})
+"""The call was sent again as often, or for as long, as it may be."""
 
 
 class Source(str, Enum):

@@ -11,7 +11,7 @@ from threading import RLock, current_thread
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from weakref import WeakKeyDictionary
 
-from cloudretry.core.decision import StopReason
+from cloudretry.core.decision import EXHAUSTED, StopReason
 from cloudretry.core.outer_loops import OuterLoops
 from cloudretry.core.settings import single_attempt
 from cloudretry.runtime.clock import current_clock
@@ -28,10 +28,7 @@ __all__ = ["OUTER_LOOPS", "fingerprint"]
 
 logger = logging.getLogger("cloudretry")
 
-_IN_VAIN: Final = frozenset({StopReason.MAX_RETRIES, StopReason.TRANSIENT_RETRIES, StopReason.TIME_BUDGET})
 _PLAIN: Final = (str, bytes, bytearray, dict, type(None))
-
-
 _NAMES: Final[WeakKeyDictionary[Any, object]] = WeakKeyDictionary()
 """Threads and tasks in which a call was given up, each with a name that is not used again when it has ended."""
 
@@ -58,7 +55,7 @@ class _Loops:
         """A call has ended."""
         parameters, machine.parameters = machine.parameters, None  # which refer to the request, and that to the machine
         reason = machine.ended.reason if machine.ended else None
-        in_vain = reason in _IN_VAIN and (machine.rounds or machine.settings.max_retries)
+        in_vain = reason in EXHAUSTED and (machine.rounds or machine.settings.max_retries)
         if not in_vain and not (machine.rounds and reason is StopReason.ANSWERED):
             return
         if in_vain:
