@@ -65,9 +65,9 @@ def attach(thing: T, *, configuration: Source = None, account: str | None = None
 
 
 def install(configuration: Source = None, *, report: Report | None = None) -> None:
-    """Put what the SDKs make in this process from now on under cloudretry, as `cloudretry run` does. Call it first.
+    """Put what the SDKs make in this process from now on under cloudretry, as `cloudretry run` does, and what they have made.
 
-    Clients that exist stay as they are; sessions may exist. Called again, what is given holds for what is made later.
+    Call it before other threads use the clients that exist. Called again, what is given holds for what is made later.
     Arguments and errors are those of `attach`.
     """
     if not _disabled():

@@ -32,7 +32,7 @@ from cloudretry.core.settings import for_credentials
 if TYPE_CHECKING:
     from cloudretry.runtime.engine import Bounds, Engine
 
-__all__ = ["adopt", "attach_any", "attach_made", "engine_of", "is_attachable"]
+__all__ = ["adopt", "attach_any", "attach_credentials", "attach_made", "engine_of", "is_attachable"]
 
 logger = logging.getLogger("cloudretry")
 
@@ -74,13 +74,18 @@ def attach_any(thing: object, engine: Engine, *, account: str | None = None) -> 
 
 
 def attach_made(pipeline: Any, engine: Engine) -> None:
-    """The same for a pipeline that is made now. Those of credentials stay bounded, as on AWS.
-
-    A credential's policy with rules of its own (the metadata service's) goes on alone.
-    """
-    if not _is_for_credentials():
+    """The same for a pipeline that is made now, perhaps by a credential."""
+    if _is_for_credentials():
+        attach_credentials(pipeline, engine)
+    else:
         _attach(pipeline, engine, None)
-        return
+
+
+def attach_credentials(pipeline: Any, engine: Engine) -> None:
+    """The same for a credential's pipeline. They stay bounded, as on AWS.
+
+    A policy with rules of its own (the metadata service's) goes on alone.
+    """
     for policy in _retry_policies(pipeline):
         if type(policy) in {RetryPolicy, AsyncRetryPolicy}:
             adopt(policy, TokenEngine(engine), bounds=for_credentials)

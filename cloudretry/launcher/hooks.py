@@ -15,6 +15,7 @@ from importlib import import_module
 from threading import RLock
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from cloudretry.launcher import existing
 from cloudretry.launcher.imports import when_imported
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Hooks", "say"]
 
+_AWS: Final = "cloudretry.aws.attach"
+_AZURE: Final = "cloudretry.azure.attach"
 _MARK: Final = "_cloudretry"  # a wrapper around ours copies it
 
 
@@ -52,17 +55,19 @@ class Hooks:
 
     @classmethod
     def install(cls, engine: Engine) -> None:
-        """Hook this process, or let another engine hold for what is made later."""
-        cls.begin(lambda: engine)
+        """Hook this process and what is there already, or let another engine hold for what is made later."""
+        if cls.begin(lambda: engine) and cls._process is not None:
+            cls._process.take_existing()
 
     @classmethod
-    def begin(cls, make: Callable[[], Engine]) -> None:
-        """Hook this process; `make` is called when there is something to attach."""
-        if cls._process is None:
-            cls._process = Hooks(make)
-            cls._process.wait()
-        else:
+    def begin(cls, make: Callable[[], Engine]) -> bool:
+        """Hook this process; `make` is called when there is something to attach. False where it was hooked already."""
+        if cls._process is not None:
             cls._process.renew(make)
+            return False
+        cls._process = Hooks(make)
+        cls._process.wait()
+        return True
 
     @classmethod
     def engine_of_process(cls) -> Engine | None:
@@ -82,6 +87,16 @@ class Hooks:
         when_imported("aiobotocore.client", lambda _: say("aiobotocore is not hooked: its clients retry by themselves"))
         when_imported("awscli.botocore.client", self._on_awscli)
 
+    def take_existing(self) -> None:
+        """Attach what the SDKs have made before."""
+        for client in existing.clients():
+            self._attach(_AWS, client)
+        ordinary, credentials = existing.pipelines()
+        for pipeline in ordinary:
+            self._attach(_AZURE, pipeline)
+        for pipeline in credentials:
+            self._attach(_AZURE, pipeline, "attach_credentials")
+
     def renew(self, make: Callable[[], Engine]) -> None:
         """Let another engine hold for what is made later."""
         with self._lock:
@@ -97,7 +112,7 @@ class Hooks:
         @wraps(make)
         def create_client(creator: Any, *args: Any, **kwargs: Any) -> Any:
             client = make(creator, *args, **kwargs)
-            self._attach("cloudretry.aws.attach", client)
+            self._attach(_AWS, client)
             return client
 
         setattr(create_client, _MARK, True)
@@ -120,12 +135,12 @@ class Hooks:
         @wraps(begin)
         def __init__(pipeline: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807 - stands for one
             begin(pipeline, *args, **kwargs)
-            self._attach("cloudretry.azure.attach", pipeline)
+            self._attach(_AZURE, pipeline)
 
         setattr(__init__, _MARK, True)
         return __init__
 
-    def _attach(self, room: str, made: Any) -> None:
+    def _attach(self, room: str, made: Any, how: str = "attach_made") -> None:
         try:
             with nullcontext() if room in sys.modules else _nothing_collected():
                 engine = self.engine()
@@ -134,7 +149,7 @@ class Hooks:
                 return
             known = edge.engine_of(made)
             if known is None:
-                edge.attach_made(made, engine)
+                getattr(edge, how)(made, engine)
             elif known is not engine:  # the program's own, which decides; we only count
                 known.listeners += tuple(each for each in engine.listeners if each not in known.listeners)
         except Exception as error:  # noqa: BLE001 - whatever it is, the program is not to suffer from it

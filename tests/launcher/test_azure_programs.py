@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -91,6 +92,37 @@ def test_the_pipelines_of_a_credential_have_few_retries(run: Any, script: Any, a
     result = run("--", sys.executable, script(TOKEN))
     assert "ClientAuthenticationError" in result.stderr
     assert [verdict.verdict for verdict in azure.log() if verdict.provider == "login"].count("throttled") == 4
+
+
+EXISTING = """
+import sys
+import cloudretry
+from azure.core.exceptions import ClientAuthenticationError
+from azure.identity import EnvironmentCredential
+from azure.mgmt.resource.subscriptions import SubscriptionClient
+credential = EnvironmentCredential()
+client = SubscriptionClient(credential)
+report = cloudretry.Report()
+cloudretry.install(report=report)
+if sys.argv[1] == "client":
+    print([each.display_name for each in client.subscriptions.list()], report.total.throttled)
+else:
+    try:
+        credential.get_token("https://management.azure.com/.default")
+    except ClientAuthenticationError as error:
+        print("given up", report.total.throttled)
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "match", "times", "printed"),
+    [("client", "Microsoft.Resources:*", TRIES - 1, "['subscription-1']"), ("credential", "login:*", 4, "given up")],
+)
+def test_install_takes_what_was_made_before(azure: Any, script: Any, kind: str, match: str, times: int, printed: str) -> None:
+    throttled(azure, match, times)
+    result = subprocess.run([sys.executable, script(EXISTING), kind], capture_output=True, text=True, timeout=60, check=False)
+    assert (result.stdout, result.returncode) == (f"{printed} {times}\n", 0), result.stderr
+    assert azure.counters()["throttled"] == times
 
 
 STORAGE = """

@@ -43,15 +43,27 @@ def test_before_an_sdk_is_imported_and_with_a_report(throttling: Any) -> None:
     assert len(throttling.requests) == TRIES
 
 
-def test_after_an_sdk_was_imported_and_a_session_made(throttling: Any) -> None:
+def test_after_an_sdk_was_imported_and_clients_made(throttling: Any) -> None:
     text = (
         "import boto3, cloudretry\nboto3.setup_default_session()\nsession = boto3.Session()\n"
         "before = session.client('sts', endpoint_url=url)\ncloudretry.install()\n"
         "for client in (boto3.client('sts', endpoint_url=url), session.client('sts', endpoint_url=url), before):\n"
         "    print(cloudretry.history(asked(client)) is not None)"
     )
-    assert ask(text, throttling.url) == "True\nTrue\nFalse\n"
-    assert len(throttling.requests) == 2 * TRIES + 3
+    assert ask(text, throttling.url) == "True\nTrue\nTrue\n"
+    assert len(throttling.requests) == 3 * TRIES
+
+
+def test_a_client_that_is_attached_already_keeps_its_configuration(throttling: Any) -> None:
+    text = (
+        "import boto3, cloudretry\nreports = [cloudretry.Report() for _ in range(3)]\n"
+        "client = boto3.client('sts', endpoint_url=url)\n"
+        "cloudretry.attach(client, configuration={'aws': {'max_retries': 1}}, report=reports[0])\n"
+        "cloudretry.install(report=reports[1])\ncloudretry.install(report=reports[2])\nasked(client)\n"
+        "print(*(report.total.attempts for report in reports))"
+    )
+    assert ask(text, throttling.url) == "2 2 0\n"
+    assert len(throttling.requests) == 2
 
 
 def test_twice_is_once_and_what_is_given_holds_for_later_clients(throttling: Any) -> None:
