@@ -34,6 +34,7 @@ logger = logging.getLogger("cloudretry")
 
 _OPEN: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 _LONGEST_LINE: Final = 65_536  # bytes; ours have some hundreds
+_BEGIN: Final = b'{"time":'
 _encode: Final = json.JSONEncoder(separators=(",", ":")).encode
 
 
@@ -53,7 +54,8 @@ class Journal:
     """
 
     def __init__(self, path: str | os.PathLike[str], *, wall: Callable[[], float] = time.time) -> None:
-        self._file = os.open(path, _OPEN, 0o600)
+        self._path = os.path.abspath(path)  # noqa: PTH100 - a daemon changes its folder
+        self._open()
         self._wall = wall
         self._heads: dict[Call, dict[str, Any]] = {}
         self._failed = False
@@ -64,6 +66,8 @@ class Journal:
             return
         line = f"{_encode(self._entry(event))}\n".encode()
         try:
+            if not self._is_ours():
+                self._open()
             written = os.write(self._file, line)
         except OSError as error:
             self._give_up(str(error))
@@ -75,8 +79,21 @@ class Journal:
         """Write no more. Another thread may be about to: the file's number stays ours, and leads nowhere."""
         self._failed = True
         nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, self._file, inheritable=False)
+        if self._is_ours():
+            os.dup2(nowhere, self._file, inheritable=False)
+            self._identity = _identity(nowhere)
         os.close(nowhere)
+
+    def _open(self) -> None:
+        self._file = os.open(self._path, _OPEN, 0o600)
+        self._identity = _identity(self._file)
+
+    def _is_ours(self) -> bool:
+        """A program may close all files, as daemons do, and get one of its own under the same number."""
+        try:
+            return _identity(self._file) == self._identity
+        except OSError:
+            return False
 
     def _give_up(self, why: str) -> None:
         self._failed = True
@@ -91,16 +108,29 @@ class Journal:
         return {"time": round(event.outcome.wall, 3), **head, **_attempt(event)}
 
 
+def _identity(file: int) -> tuple[int, int]:
+    status = os.fstat(file)
+    return status.st_dev, status.st_ino
+
+
 def read_journal(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
-    """The entries of a journal, in the order in which they were written. What is no entry, such as half a line, is skipped."""
+    """The entries of a journal, in the order in which they were written.
+
+    What is no entry is skipped, such as the half line that a full disk leaves; one that stands behind it in its line is not.
+    """
     with open(path, "rb") as file:  # noqa: PTH123 - os.PathLike or str
         while line := file.readline(_LONGEST_LINE):
-            try:
-                entry = json.loads(line)
-            except (ValueError, RecursionError):
-                continue
-            if isinstance(entry, dict) and isinstance(entry.get("call"), str):
+            entry = _parsed(line) or _parsed(line[max(0, line.rfind(_BEGIN)) :])
+            if entry is not None:
                 yield entry
+
+
+def _parsed(line: bytes) -> dict[str, Any] | None:
+    try:
+        entry = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return entry if isinstance(entry, dict) and isinstance(entry.get("call"), str) else None
 
 
 def _head(call: Call) -> dict[str, Any]:

@@ -123,6 +123,33 @@ def test_half_a_line_and_what_is_no_entry_are_skipped(tmp_path: Path) -> None:
     assert [entry["call"] for entry in read_journal(path)] == ["a:b", "ec2:DescribeInstances"]
 
 
+def test_what_stands_behind_half_a_line_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "j"
+    path.write_bytes(b'{"time":1.0,"provider":"aws","call":"ec2:Desc')
+    Journal(path)(ENDED)
+    Journal(path)(FAILED)
+    assert [entry.get("attempts") for entry in read_journal(path)] == [2, None]
+
+
+def test_a_daemon_that_closes_all_files_loses_no_line_and_finds_none_in_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    journal = Journal("j")
+    journal(ENDED)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    os.close(journal._file)
+    with (tmp_path / "its own").open("wb") as own:
+        assert own.fileno() == journal._file
+        journal(ENDED)
+        assert own.fileno() != journal._file
+        os.close(journal._file)
+        journal(ENDED)
+    assert (tmp_path / "its own").read_bytes() == b""
+    assert len(list(read_journal(tmp_path / "j"))) == 3
+
+
 def test_what_is_told_after_closing_goes_nowhere(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "j")
     journal(ENDED)
