@@ -93,8 +93,9 @@ class StateFolder:
     def alone(self, name: str) -> Iterator[bool]:
         """Whether no other process is in here at the moment, for the same name; does not wait.
 
-        Where a file system has no locks it is True for all: they guard hints against being lost, and nothing else. Raises
-        OSError or StateRefused where nothing can be written.
+        It tells processes from each other, not threads; a forked child does not keep it. Where a file system has no locks it
+        is True for all: they guard hints against being lost, and nothing else. Raises OSError or StateRefused where nothing
+        can be written.
         """
         self._make()
         lock = os.open(os.path.join(self.path, name), _LOCK, _FILE_MODE)  # noqa: PTH118 - as above
@@ -131,8 +132,8 @@ def _locked(file: int) -> bool:
     except ImportError:
         return True
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # one of flock would last as long as a child that was forked meanwhile
+    except (BlockingIOError, PermissionError):
         return False
     except OSError:
         return True

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import logging
 import stat
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -339,6 +342,25 @@ def test_where_nothing_can_be_written_nothing_is_lost_but_that(
     assert starts_at(running) is not None
 
 
+STAYS = """
+import sys
+from cloudretry.runtime.state_folder import StateFolder
+with StateFolder(*sys.argv[1:]).alone("limits.lock") as alone:
+    print(alone, flush=True)
+    sys.stdin.read()
+"""
+
+
+@contextmanager
+def another_process_in(folder: StateFolder) -> Iterator[None]:
+    command = [sys.executable, "-c", STAYS, folder._path, "pacing"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "True\n"
+        yield
+        process.communicate()
+
+
 def test_who_is_not_alone_writes_later_and_at_the_end_in_any_case(
     process: Process, folder: StateFolder, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -346,8 +368,7 @@ def test_who_is_not_alone_writes_later_and_at_the_end_in_any_case(
     monkeypatch.setattr("cloudretry.runtime.remembered.time.sleep", waited.append)
     running = process()
     measure(running)
-    with folder.alone("limits.lock") as alone:
-        assert alone
+    with another_process_in(folder):
         running.keep()
         assert not file_of(folder).exists()
         running.keep(last=True)

@@ -3,6 +3,8 @@ from __future__ import annotations
 import json
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -109,3 +111,26 @@ def test_dropping_what_is_not_there_is_nothing(folder: StateFolder) -> None:
     folder.write("a.json", 1)
     folder.drop("a.json")
     assert list(folder.names()) == []
+
+
+FORKS = """
+import os, sys
+from cloudretry.runtime.state_folder import StateFolder
+with StateFolder(sys.argv[1], "pools").alone("a.lock") as alone:
+    print(alone, flush=True)
+    if os.fork() == 0:
+        sys.stdin.read()
+        os._exit(0)
+print("out", flush=True)
+os.wait()
+"""
+
+
+def test_a_forked_child_does_not_stay_where_its_parent_was_alone(folder: StateFolder, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", FORKS, str(tmp_path / "state")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert [process.stdout.readline() for _ in range(2)] == ["True\n", "out\n"]
+        with folder.alone("a.lock") as alone:
+            assert alone
+        process.communicate()
