@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,32 @@ def test_cloud_custodian_finds_the_same_and_its_own_retries_do_not_multiply(
     for name in ("ec2", "s3", "iam"):
         found = [json.loads((tmp_path / kind / name / "resources.json").read_text()) for kind in ("plain", "throttled")]
         assert len(found[0]) == len(found[1]) > 0
+
+
+QUICKLY = """
+import time
+time.sleep = lambda seconds: None  # the tool's own pauses between its rounds take two minutes
+"""
+ROUNDS = 8
+
+
+def test_what_cloud_custodian_sends_for_one_call_that_is_throttled_for_ever(
+    run: Any, script: Any, led_there: Any, custodian: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(script(QUICKLY, "quickly/sitecustomize.py")).parent))
+    (tmp_path / "policies.yml").write_text("policies:\n  - {name: ec2, resource: aws.ec2}\n")
+    command = [custodian, "run", "--dryrun", "-r", "eu-west-1", "--cache-period", "0", str(tmp_path / "policies.yml"), "-s"]
+    throttled = []
+    for start in (lambda *words: subprocess.run(words, capture_output=True, text=True, check=False), partial(run, "--")):
+        led_there.reset()
+        led_there.inject(simcloud.Faults(match="ec2:DescribeInstances", kinds=("throttle",), times=1000))
+        result = start(*command, str(tmp_path / "out"))
+        assert "RequestLimitExceeded" in result.stderr
+        throttled.append(led_there.counters()["throttled"])
+    assert throttled[0] % ROUNDS == 0
+    assert throttled[0] >= 3 * ROUNDS
+    assert throttled[1] == TRIES + ROUNDS - 1
+    assert "7 repeated by loops around them" in result.stderr
 
 
 @pytest.fixture(scope="module")
