@@ -274,4 +274,4 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 def unit_alone(setting: str, number: object) -> str:
     """What to write instead of a bare number, which has no unit."""
-    return f'; a number alone has no unit: write {setting} = "{number}ms" or {setting}_ms = {number}'
+    return f'; a number alone has no unit: write {setting} = "{number}s" or {setting}_ms = {number}'

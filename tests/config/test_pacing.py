@@ -193,7 +193,7 @@ WRONG = [
     ({"max_rate": 0}, "aws.pacing.max_rate: 0 is not a rate; accepted: a number of calls per second above 0, at most 1000000"),
     ({"max_rate": float("inf")}, "aws.pacing.max_rate: inf is not a rate"),
     ({"max_in_flight": 1.5}, "aws.pacing.max_in_flight: 1.5 is not a number of calls; accepted: a whole number from 1"),
-    ({"queue_timeout": 5}, 'a number alone has no unit: write queue_timeout = "5ms" or queue_timeout_ms = 5'),
+    ({"queue_timeout": 5}, 'a number alone has no unit: write queue_timeout = "5s" or queue_timeout_ms = 5'),
     ({"queue_timeout": "1s", "queue_timeout_ms": 1}, "aws.pacing.queue_timeout: is set twice"),
     ({"reserv": 0}, "aws.pacing.reserv: unknown setting; did you mean reserve?"),
     ({"rates": [{"rate": 1}]}, "aws.pacing.rates[0].match: is missing; accepted: a table with at least one of service"),
