@@ -1,6 +1,6 @@
 """Real time, real SDKs, one throttling server on loopback: how long a sweep takes, what it wastes and what it loses.
 
-    python -m benchmarks.throttling.run [--quick] [--repetitions 3] [--threads 8 32 64] [--only TEXT]
+    python -m benchmarks.throttling.run [--quick | --untuned] [--repetitions 3] [--threads 8 32 64] [--only TEXT]
 
 Prints a Markdown table. ratio: wall time over (N - burst) / refill, so that a ratio below 1 means only that calls were lost.
 waste: throttled answers in % of N. Rows take half a minute each: the limits are the published ones. Client and server share
@@ -21,6 +21,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from threading import Lock, Thread
 from typing import Any
@@ -31,7 +32,12 @@ from cloudretry.core.rate import Limit
 
 @dataclass(frozen=True)
 class Case:
-    """Limits and work. `tenants`: buckets, worked off in turn, as `cloudretry.order.interleave` puts them."""
+    """Limits and work.
+
+    Args:
+        tenants: buckets, worked off in turn, as `cloudretry.order.interleave` puts them.
+        later: what the refill is multiplied with when half of the calls have begun.
+    """
 
     name: str
     rivals: tuple[Rival, ...]
@@ -40,11 +46,13 @@ class Case:
     refill: float
     tenants: int = 1
     latency: float = 0.05
+    later: float = 1.0
 
     @property
     def ideal(self) -> float:
         """Seconds until the provider could have accepted all."""
-        return (self.calls / self.tenants - self.burst) / self.refill
+        each = self.calls / self.tenants
+        return (each / 2 - self.burst) / self.refill + each / 2 / (self.refill * self.later)
 
     def bears(self, threads: int) -> bool:
         """Whether so many threads could use the limits up; with fewer there is nothing to pace."""
@@ -56,6 +64,14 @@ FULL = (
     Case("ARM 250/25, N = 900", AZURE, 900, 250.0, 25.0),
     Case("EC2, 20 accounts interleaved, N = 400 each", AWS[:2], 8000, 100.0, 20.0, tenants=20),
 )
+SOME = (AWS[0], AWS[1], AWS[2], AWS[5])
+UNTUNED = (
+    Case("slow answers: 12/3 and 0.4 s each, N = 120", SOME, 120, 12.0, 3.0, latency=0.4),
+    Case("quick answers: 37/83 and 5 ms each, N = 2000", SOME, 2000, 37.0, 83.0, latency=0.005),
+    Case("40/20 that becomes 40/10 half-way, N = 400", SOME, 400, 40.0, 20.0, later=0.5),
+    Case("40/10 that becomes 40/30 half-way, N = 400", SOME, 400, 40.0, 10.0, later=3.0),
+)
+"""Not among what the pacer's figures were chosen by."""
 QUICK = (
     Case("EC2 40/40, N = 240", AWS, 240, 40.0, 40.0),
     Case("ARM 50/50, N = 300", AZURE, 300, 50.0, 50.0),
@@ -92,7 +108,9 @@ def control(url: str, path: str) -> Any:
         return json.load(answer)
 
 
-def sweep(case: Case, call: Callable[[int], None], threads: int) -> tuple[float, list[float], list[int], int]:
+def sweep(
+    case: Case, call: Callable[[int], None], threads: int, half_way: Callable[[], object]
+) -> tuple[float, list[float], list[int], int]:
     """Make all calls; wall time, the duration of each, how many each thread made, how many were lost."""
     work, lock = iter(range(case.calls)), Lock()
     durations: list[float] = []
@@ -105,6 +123,8 @@ def sweep(case: Case, call: Callable[[int], None], threads: int) -> tuple[float,
                 job = next(work, None)
             if job is None:
                 return
+            if job == case.calls // 2:
+                half_way()
             begun = time.monotonic()
             try:
                 call(job % case.tenants)
@@ -124,7 +144,8 @@ def sweep(case: Case, call: Callable[[int], None], threads: int) -> tuple[float,
 
 def measure(case: Case, rival: Rival, threads: int, url: str) -> Measured:
     control(url, f"/_reset?burst={case.burst}&refill={case.refill}&latency={case.latency}")
-    wall, durations, made, lost = sweep(case, rival.make(url, Limit(case.refill, case.burst)), threads)
+    half_way = partial(control, url, f"/_refill?factor={case.later}")
+    wall, durations, made, lost = sweep(case, rival.make(url, Limit(case.refill, case.burst)), threads, half_way)
     counts = control(url, "/_counts")
     durations.sort()
     return Measured(
@@ -152,12 +173,13 @@ def main() -> None:
     parser.add_argument(
         "--quick", action="store_true", help="smaller limits, fewer rows: a check that it works, not a measurement"
     )
+    parser.add_argument("--untuned", action="store_true", help="other limits, which were not known when the pacer was made")
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--threads", type=int, nargs="+", default=[8, 32, 64])
     parser.add_argument("--only", default="", help="rows whose name contains this")
     options = parser.parse_args()
     with provider() as url:
-        for case in QUICK if options.quick else FULL:
+        for case in QUICK if options.quick else UNTUNED if options.untuned else FULL:
             print(f"\n| {case.name} | threads | ratio | waste % | failed | p99 s | Jain |\n|---|---|---|---|---|---|---|")
             for rival in case.rivals:
                 if options.only not in rival.name or (options.quick and not rival.quick):

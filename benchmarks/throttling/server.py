@@ -1,6 +1,8 @@
 """A provider on loopback, in a process of its own: token buckets that answer as EC2's and Resource Manager's do.
 
-    python server.py            prints its port; POST /_reset?burst=…&refill=…&latency=… and GET /_counts are for the benchmark
+    python server.py            prints its port
+
+/_reset?burst=…&refill=…&latency=…, /_refill?factor=… and /_counts are for the benchmark.
 
 Buckets are kept per access key and action, or per subscription. A refused call costs no token. Answers leave `latency` seconds
 after the bucket was asked.
@@ -44,10 +46,14 @@ class Bucket:
         self.at = now
         self.accepted = self.throttled = 0
 
-    def take(self, now: float) -> bool:
-        """Take a token, if there is one."""
+    def accrue(self, now: float) -> None:
+        """Fill up for the time that has passed."""
         self.level = min(self.burst, self.level + (now - self.at) * self.refill)
         self.at = now
+
+    def take(self, now: float) -> bool:
+        """Take a token, if there is one."""
+        self.accrue(now)
         if self.level < 1.0:
             self.throttled += 1
             return False
@@ -99,7 +105,7 @@ class Provider:
         elif url.path == "/_refill":
             factor = float(parse_qs(url.query)["factor"][0])
             for bucket in self.buckets.values():
-                bucket.take(now)
+                bucket.accrue(now)
                 bucket.refill *= factor
         counts = {
             "accepted": sum(bucket.accepted for bucket in self.buckets.values()),
