@@ -8,9 +8,10 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from heapq import heappop, heappush
-from itertools import cycle
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from heapq import heappop, heappush, heapreplace
+from itertools import chain, cycle, repeat
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
@@ -35,11 +36,14 @@ class Scenario:
 
     Args:
         changes: (time, factor): from then on the true refill is so many times the first one.
+        changing: how many of the quotas have these changes; None: all.
         lump: tokens come all at once after so many seconds; 0: one by one.
         spread: of the latency, as a share of it.
         tenant: calls per second that others make of the same bucket, from `tenant_from` on.
         quotas: how many buckets of this kind there are; `hot_first` works them off one by one instead of interleaved.
         processes: how many pacers that don't know of each other share the bucket, the workers and the calls.
+        foreign: how many of these don't pace; the last ones.
+        late: when the workers of the first of these begin.
         retry_after: seconds that a throttle asks for; None: it asks for nothing.
         headers: answers say how many tokens are left.
         until: stop then, whatever is left.
@@ -50,6 +54,7 @@ class Scenario:
     burst: float = 100.0
     refill: float = 20.0
     changes: tuple[tuple[float, float], ...] = ()
+    changing: int | None = None
     lump: float = 0.0
     latency: float = 0.05
     spread: float = 0.1
@@ -58,6 +63,8 @@ class Scenario:
     quotas: int = 1
     hot_first: bool = False
     processes: int = 1
+    foreign: int = 0
+    late: float = 0.0
     retry_after: float | None = None
     headers: bool = False
     prior: Limit | None = None
@@ -69,7 +76,7 @@ class Scenario:
 
 @dataclass(kw_only=True)
 class Result:
-    """What came of it."""
+    """What came of it. `moments`: of the calls that were accepted, for each pacer."""
 
     wall: float = 0.0
     ideal: float = 0.0
@@ -79,7 +86,7 @@ class Result:
     events: int = 0
     tokens_left: float = 0.0
     durations: list[float] = field(default_factory=list)
-    moments: list[float] = field(default_factory=list)
+    moments: list[list[float]] = field(default_factory=list)
     per_worker: list[int] = field(default_factory=list)
     pacers: list[Pacer[Any]] = field(default_factory=list)
 
@@ -109,30 +116,38 @@ class Result:
 class Bucket:
     """The provider's side."""
 
-    __slots__ = ("_at", "_changes", "_first", "_lump", "_refill", "burst", "level")
+    __slots__ = ("_at", "_changes", "_changes_at", "_first", "_lump", "_refill", "burst", "level")
 
-    def __init__(self, case: Scenario) -> None:
+    def __init__(self, case: Scenario, changes: Sequence[tuple[float, float]] = ()) -> None:
         self.burst = self.level = case.burst
         self._first = self._refill = case.refill
-        self._changes = deque(case.changes)
+        self._changes = deque(changes)
+        self._changes_at = changes[0][0] if changes else math.inf
         self._lump = case.lump
         self._at = 0.0
 
     def take(self, now: float) -> bool:
         """Take a token, if there is one."""
+        if now >= self._changes_at:
+            self._change(now)
+        if self._lump:
+            self._fill(now)
+            level = self.level
+        else:  # the same, without a call
+            level = self.level + (now - self._at) * self._refill
+            if level > self.burst:  # noqa: PLR1730 - min() is a call, too
+                level = self.burst
+            self._at = now
+        taken = level >= 1.0
+        self.level = level - 1.0 if taken else level
+        return taken
+
+    def _change(self, now: float) -> None:
         while self._changes and self._changes[0][0] <= now:
             moment, factor = self._changes.popleft()
             self._fill(moment)
             self._refill = self._first * factor
-        if self._lump:
-            self._fill(now)
-        else:  # the same, without a call
-            self.level = min(self.burst, self.level + (now - self._at) * self._refill)
-            self._at = now
-        if self.level < 1.0:
-            return False
-        self.level -= 1.0
-        return True
+        self._changes_at = self._changes[0][0] if self._changes else math.inf
 
     def _fill(self, now: float) -> None:
         if self._lump:
@@ -145,11 +160,17 @@ class Bucket:
 
 
 class _Attempt(Ticket):
-    __slots__ = ("began", "process", "quota", "tries", "worker")
+    """One attempt and its answer. `index`: of its pacer; `half`: of its latency; `left`: tokens, as a header says."""
 
-    def __init__(self, process: int, worker: int, quota: int, began: float, tries: int) -> None:
+    __slots__ = ("began", "half", "index", "left", "taken", "tries", "worker")
+
+    half: float
+    taken: bool
+    left: int
+
+    def __init__(self, index: int, worker: int, began: float, tries: int) -> None:
         self.stage, self.since = _DONE, 0.0  # as Ticket.__init__, whose call would be seen in the events per second
-        self.process, self.worker, self.quota, self.began, self.tries = process, worker, quota, began, tries
+        self.index, self.worker, self.began, self.tries = index, worker, began, tries
 
 
 class _Unpaced:
@@ -161,10 +182,10 @@ class _Unpaced:
         self._queue: list[tuple[float, int, Ticket]] = []
         self._number = 0
 
-    def enqueue(self, ticket: Ticket, not_before: float = -math.inf) -> None:
+    def enqueue(self, ticket: Ticket, not_before: float | None = None) -> None:
         self._number += 1
         self.wake = -math.inf
-        heappush(self._queue, (not_before, self._number, ticket))
+        heappush(self._queue, (-math.inf if not_before is None else not_before, self._number, ticket))
 
     def grant(self, now: float) -> Ticket | None:
         self.wake = self._queue[0][0] if self._queue else math.inf
@@ -182,12 +203,15 @@ def jobs_of(case: Scenario) -> Iterator[int]:
     """The quota of each call, in order."""
     each = case.calls // case.quotas // case.processes
     if case.hot_first:
-        return (quota for quota in range(case.quotas) for _ in range(each))
-    return (quota for _ in range(each) for quota in range(case.quotas))
+        return chain.from_iterable(repeat(quota, each) for quota in range(case.quotas))
+    return chain.from_iterable(repeat(range(case.quotas), each))
 
 
 def ideal_time(case: Scenario) -> float:
     """When the true refill, less what others take, has covered the work; nobody can be faster than the workers either."""
+    if case.changing is not None:  # the last of the quotas
+        every = replace(case, changing=None)
+        return max(ideal_time(every), ideal_time(replace(every, changes=())))
     each = case.calls // case.quotas
     slots = each * case.quotas * case.latency / case.workers
     needed = each - case.burst
@@ -201,50 +225,60 @@ def ideal_time(case: Scenario) -> float:
     raise AssertionError("the last interval has no end")
 
 
-def latencies_of(case: Scenario, rng: Random) -> list[float]:
-    """Drawn once, to be taken in turn."""
+@lru_cache(maxsize=256)
+def _drawn(seed: int) -> tuple[list[float], tuple[Any, ...]]:
+    """Deviations of latencies, normally distributed, and the generator's state then; many cases share a seed."""
+    rng = Random(seed)
+    return [rng.gauss(0.0, 1.0) for _ in range(DRAWN)], rng.getstate()
+
+
+def halves_of(case: Scenario, deviations: list[float]) -> Iterator[float]:
+    """Half of the latency of each call, to be taken in turn."""
     shortest, longest = (share * case.latency for share in JITTERED)
-    drawn = (rng.gauss(case.latency, case.spread * case.latency) for _ in range(DRAWN))
-    return [min(longest, max(shortest, seconds)) for seconds in drawn]
+    spread = case.spread * case.latency
+    return cycle(min(longest, max(shortest, case.latency + deviation * spread)) / 2.0 for deviation in deviations)
 
 
 def run(case: Scenario, seed: int = 1) -> Result:  # noqa: C901, PLR0912, PLR0915 - one loop, in one place, for speed
-    """Play a scenario."""
-    rng = Random(seed)
-    latencies = cycle(latencies_of(case, rng))
-    buckets = [Bucket(case) for _ in range(case.quotas)]
+    """Play a scenario. An event is what the heap holds: a call arrives, its answer does, an alarm rings, a neighbour calls."""
+    deviations, state = _drawn(seed)
+    rng = Random()
+    rng.setstate(state)
+    halves = halves_of(case, deviations)
+    changing = case.quotas if case.changing is None else case.changing
+    buckets = [Bucket(case, case.changes if quota < changing else ()) for quota in range(case.quotas)]
+    ours = (case.processes - case.foreign) * case.quotas if case.paced else 0
     pacers: list[Any] = [
-        Pacer(0.0, reserve=case.reserve, prior=case.prior) if case.paced else _Unpaced()
-        for _ in range(case.processes * case.quotas)
+        Pacer(0.0, reserve=case.reserve, prior=case.prior) if index < ours else _Unpaced()
+        for index in range(case.processes * case.quotas)
     ]
     jobs = [jobs_of(case) for _ in range(case.processes)]
-    result = Result(ideal=ideal_time(case), per_worker=[0] * case.workers)
+    result = Result(ideal=ideal_time(case), per_worker=[0] * case.workers, moments=[[] for _ in pacers])
     durations, moments, per_worker = result.durations, result.moments, result.per_worker
     heap: list[tuple[float, int, int, Any]] = []
     alarms = [math.inf] * len(pacers)
     number = events = throttled = 0
-    now, headers = 0.0, case.headers
+    now, headers, quotas, until = 0.0, case.headers, case.quotas, case.until
     unfinished = case.calls // case.quotas // case.processes * case.quotas * case.processes
 
-    def begin(process: int, worker: int) -> int:
+    def begin(worker: int, process: int, now: float, not_before: float | None = None) -> int:
         """Let a worker take its next call; the index of the pacer that has it, or -1."""
         quota = next(jobs[process], -1)
         if quota < 0:
             return -1
-        attempt = _Attempt(process, worker, quota, now, 1)
-        index = process * case.quotas + quota
-        pacers[index].enqueue(attempt)
+        index = process * quotas + quota
+        pacers[index].enqueue(_Attempt(index, worker, now, 1), not_before)
         return index
 
-    def pump(index: int) -> None:
+    def pump(index: int, now: float) -> None:
         """Let leave what may leave, and set the alarm for the next."""
         nonlocal number
         pacer = pacers[index]
         while now >= pacer.wake and (attempt := pacer.grant(now)) is not None:
             pacer.send(attempt, now)
-            half = next(latencies) / 2.0
+            attempt.half = half = next(halves)
             number += 1
-            heappush(heap, (now + half, number, ARRIVE, (attempt, half)))
+            heappush(heap, (now + half, number, ARRIVE, attempt))
         wake = pacer.wake
         if wake < alarms[index]:
             alarms[index] = wake
@@ -252,55 +286,56 @@ def run(case: Scenario, seed: int = 1) -> Result:  # noqa: C901, PLR0912, PLR091
             heappush(heap, (wake, number, WAKE, index))
 
     for worker in range(case.workers):
-        begin(worker % case.processes, worker)
+        process = worker % case.processes
+        begin(worker, process, now, case.late if case.late and not process else None)
     for index in range(len(pacers)):
-        pump(index)
+        pump(index, now)
     if case.tenant:
         heappush(heap, (case.tenant_from, 0, NEIGHBOUR, None))
     while heap and unfinished:
-        now, _, kind, what = heappop(heap)
-        if now > case.until:
+        now, _, kind, what = heap[0]
+        if now > until:
             break
         events += 1
         if kind == ARRIVE:
-            attempt, back = what
-            bucket = buckets[attempt.quota]
-            taken = bucket.take(now)
+            bucket = buckets[what.index % quotas]
+            what.taken = bucket.take(now)
+            if headers:
+                what.left = math.floor(bucket.level)
             number += 1
-            left = math.floor(bucket.level) if headers else None
-            heappush(heap, (now + back, number, ANSWER, (attempt, taken, left)))
-        elif kind == ANSWER:
-            attempt, taken, left = what
-            process, worker = attempt.process, attempt.worker
-            index = process * case.quotas + attempt.quota
+            heapreplace(heap, (now + what.half, number, ANSWER, what))
+            continue
+        heappop(heap)
+        if kind == ANSWER:
+            index, worker = what.index, what.worker
             pacer = pacers[index]
-            pacer.land(attempt)
+            pacer.land(what)
             following = -1
-            if taken:
-                pacer.accepted(now, attempt.since, remaining=left)
-                durations.append(now - attempt.began)
-                moments.append(now)
+            if what.taken:
+                pacer.accepted(now, what.since, remaining=what.left if headers else None)
+                durations.append(now - what.began)
+                moments[index].append(now)
                 per_worker[worker] += 1
                 unfinished -= 1
-                following = begin(process, worker)
+                following = begin(worker, index // quotas, now)
             else:
                 throttled += 1
-                pacer.throttled(now, attempt.since, case.retry_after or 0.0)
-                if attempt.tries > case.max_retries:
+                pacer.throttled(now, what.since, case.retry_after or 0.0)
+                if what.tries > case.max_retries:
                     result.failed += 1
                     unfinished -= 1
-                    following = begin(process, worker)
+                    following = begin(worker, index // quotas, now)
                 else:
-                    delay = _delay(case, attempt.tries, rng)
-                    again = _Attempt(process, worker, attempt.quota, attempt.began, attempt.tries + 1)
-                    pacer.enqueue(again, now + delay)
-            pump(index)
+                    again = _Attempt(index, worker, what.began, what.tries + 1)
+                    pacer.enqueue(again, now + _delay(case, what.tries, rng))
+            if now >= pacer.wake or pacer.wake < alarms[index]:
+                pump(index, now)
             if following >= 0 and following != index:
-                pump(following)
+                pump(following, now)
         elif kind == WAKE:
             if now >= alarms[what]:
                 alarms[what] = math.inf
-            pump(what)
+            pump(what, now)
         else:
             buckets[0].take(now)
             heappush(heap, (now + 1.0 / case.tenant, 0, NEIGHBOUR, None))

@@ -11,7 +11,6 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from enum import Enum
 from heapq import heappop, heappush
-from itertools import takewhile
 from typing import Final, Generic, TypeVar
 
 from cloudretry.core.rate import Learning, Limit, ProviderRate
@@ -127,7 +126,7 @@ class Pacer(Generic[T]):
 
     def admit(self, ticket: T, now: float) -> bool:
         """Give the turn at once, where nobody waits and a call may leave: the short way of most calls."""
-        if self.waiting or now < self._next or self._allowed_at(now) > now:
+        if self.waiting or self._allowed_at(now) > now:
             return False
         self._fly(ticket, now)
         return True
@@ -150,12 +149,15 @@ class Pacer(Generic[T]):
         if now < self.wake:
             return None
         self._capped = False
-        due = self._due(now)
+        due = self._due(now) if self._later else False
         if not due and not self._ready:
             self.wake = self._later[0][0] if self._later else math.inf
             return None
-        self.wake = self._ready_at(now)
-        if now < self.wake:
+        at = self._allowed_at(now)
+        if at == math.inf:
+            at = self._room_at(now)
+        self.wake = at
+        if now < at:
             return None
         ticket = heappop(self._later)[2] if due else self._ready.popitem(last=False)[0]
         self.waiting -= 1
@@ -183,9 +185,9 @@ class Pacer(Generic[T]):
 
     def send(self, ticket: T, now: float) -> None:
         """An attempt leaves. One without a turn, because it lapsed or nobody asked for it, is charged and does not wait."""
-        if ticket.stage is _QUEUED:
-            self._leave(ticket)
         if ticket.stage is not _GRANTED:
+            if ticket.stage is _QUEUED:
+                self._leave(ticket)
             self._fly(ticket, now)
         ticket.stage = _SENT
         ticket.since = now
@@ -233,7 +235,12 @@ class Pacer(Generic[T]):
 
     def _sent_after(self, moment: float) -> int:
         """Calls in flight that left, or will leave, after a moment."""
-        return sum(1 for _ in takewhile(lambda ticket: ticket.since > moment, reversed(self._flying)))
+        count = 0
+        for ticket in reversed(self._flying):
+            if ticket.since <= moment:
+                break
+            count += 1
+        return count
 
     def _cap(self, max_rate: float | None, max_in_flight: int | None) -> None:
         self.max_rate = math.inf if max_rate is None else max_rate
@@ -246,16 +253,17 @@ class Pacer(Generic[T]):
             heappop(later)
         return bool(later) and later[0][0] <= now
 
-    def _ready_at(self, now: float) -> float:
-        """When the head may leave. Where it waits for somebody to land, it asks again when the oldest has been out too long."""
+    def _allowed_at(self, now: float) -> float:
+        """When the head may leave; infinite: as soon as there is room for one more in flight."""
         if now < self._next:
             return self._next
-        at = self._allowed_at(now)
-        if at < math.inf:
-            return at
-        self._tidy(now)
-        at = self._allowed_at(now)
-        if at < math.inf:
+        if self.in_flight >= self.max_in_flight:
+            return math.inf
+        return self.rate.ready_at(now, len(self._flying))
+
+    def _room_at(self, now: float) -> float:
+        """When the head may leave that waits for somebody to land: at the latest when the oldest has been out too long."""
+        if self._tidy(now) and (at := self._allowed_at(now)) < math.inf:
             return at
         self._capped = True
         if not self._flying:
@@ -263,24 +271,22 @@ class Pacer(Generic[T]):
         first = next(iter(self._flying))
         return max(now + 1e-3, first.since + (LAPSE if first.stage is _GRANTED else self._patience()))
 
-    def _allowed_at(self, now: float) -> float:
-        return math.inf if self.in_flight >= self.max_in_flight else self.rate.ready_at(now, len(self._flying))
-
-    def _tidy(self, now: float) -> None:
-        """Let unused turns lapse, and stop counting calls that hang."""
-        flying = self._flying
+    def _tidy(self, now: float) -> bool:
+        """Let unused turns lapse, and stop counting calls that hang. Whether there were any."""
+        flying, before = self._flying, len(self._flying)
         while flying:
             first = next(iter(flying))
             if first.stage is _GRANTED:
                 if now - first.since < LAPSE:
-                    return
+                    break
                 self._end(first, _LAPSED)
                 self.rate.give_back()
             else:
                 if now - first.since < self._patience():
-                    return
+                    break
                 first.stage = _OVERDUE
                 del flying[first]
+        return len(flying) < before
 
     def _patience(self) -> float:
         return max(_PATIENCE[0], _PATIENCE[1] * self.rate.latency)
@@ -293,8 +299,11 @@ class Pacer(Generic[T]):
 
     def _fly(self, ticket: T, now: float) -> None:
         self.rate.take(now)
-        interval = 1.0 / self.max_rate
-        self._next = max(self._next, now - interval) + interval
+        if self.max_rate < math.inf:
+            interval = 1.0 / self.max_rate
+            self._next = max(self._next, now - interval) + interval
+        elif now > self._next:
+            self._next = now  # a cap that comes later counts this one
         ticket.since = now
         self._flying[ticket] = None  # from here on there is no call in which a signal handler could raise
         ticket.stage = _GRANTED

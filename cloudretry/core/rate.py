@@ -32,6 +32,7 @@ _FILL_TIME: Final = 6.0  # first guess: published buckets hold 2 to 20 s of refi
 _DOUBLING: Final = 1.0  # s in which the rate doubles while it is measured
 _RAMP: Final = (3.0, 15.0)  # s, shortest and longest: how soon a higher limit is found, against waste
 _RAMP_CALLS: Final = (20, 200)  # what such a ramp should hold at least; and what suffices
+_RAMP_END: Final = 75.0  # s, longest all the same: a wasted call a minute harms nobody, and what others took comes back
 _RAMP_BUCKETS: Final = 6.0  # no ramp is longer than so many fillings of the bucket: a small one overflows soon
 _RAMP_POWER: Final = 6  # flat at first, then steep
 _RAMP_GAIN: Final = 10.0  # 1/s; a ramp ends at rate + sqrt(rate * this), or at twice the rate
@@ -147,18 +148,19 @@ class ProviderRate:
         """When one more call may leave: `now`, or a later moment at which to ask again; infinite: after the next answer."""
         if now < self.hold:
             return self.hold
-        if self.learning is _OPEN:
+        learning = self.learning
+        if learning is _OPEN:
             if now - self._used_at > _REST and not in_flight:
                 self._open(now)
             return now if in_flight < self._risked() else math.inf
-        if self.level >= _PLENTY and in_flight < _FEW and self.learning is _TRACK:
+        if self.level >= _PLENTY and in_flight < _FEW and learning is _TRACK:
             return now  # the short way of most calls; what accrued is counted when it matters
         self._accrue(now)
-        if in_flight >= _FEW and in_flight >= self._bearable():
+        if in_flight >= _FEW and not self._bears(in_flight):
             return math.inf
         if self.level > _NEARLY_ONE:
             return now
-        if self.learning is _TRACK and not (self.verified or self.reserve):
+        if learning is _TRACK and self._mark is None and not (self._header.measured or self.reserve):
             self._measure(self.rate, now)  # what we were told is spent, and was right so far
         soon = (self._ramp if self.learning is _TRACK else self._doubling) / 10.0  # the speed grows meanwhile
         return now + max(_TICK, min((1.0 - self.level) / self._speed, soon))
@@ -271,12 +273,12 @@ class ProviderRate:
         """Calls a second that leave at a moment, where enough are waiting; infinite while nothing was throttled."""
         if self.learning is _OPEN:
             return math.inf
-        after = max(0.0, now - self._ramp_from)
+        after = now - self._ramp_from
         if self.learning is _MEASURE:
-            return self.rate * math.pow(2.0, min(8.0, after / self._doubling))
+            return self.rate * math.pow(2.0, min(8.0, max(0.0, after) / self._doubling))
         if self._leaves:
             after -= _PROBE[self.verified]
-        if after <= 0.0 or self._header.is_fresh(now):
+        if after <= 0.0 or (self._header is not _SILENT and self._header.is_fresh(now)):
             return self._granted
         ramp = after / self._ramp
         if ramp <= 1.0:
@@ -287,11 +289,13 @@ class ProviderRate:
         """Let tokens accrue up to the bucket's size. The ramp only counts time in which calls used them."""
         if now <= self._accrued_at:
             return
-        speed = self.speed(now)
-        top = max(1.0, self.burst / 2.0) if self.reserve else max(1.0, self.burst, self.rate)
-        top = max(top, self.level)  # what there was at the start may be spent, once
+        speed, before = self.speed(now), self.level
         self.level += (now - self._accrued_at) * (speed + self._speed) / 2.0
         self._accrued_at, self._speed = now, speed
+        if self.level <= self.burst / 2.0:
+            return  # the bucket holds that in any case
+        top = max(1.0, self.burst / 2.0) if self.reserve else max(1.0, self.burst, self.rate)
+        top = max(top, before)  # what there was at the start may be spent, once
         if self.level > top:
             self._ramp_from = min(now, self._ramp_from + (self.level - top) / speed)
             self.level, self._speed = top, self.speed(now)
@@ -300,10 +304,11 @@ class ProviderRate:
         self._opened = (now, self.accepted)
         self._steps = [self._opened]
 
-    def _bearable(self) -> float:
-        """Most calls in flight at the learned rate: what it needs, and a part of the tokens that others may have spent."""
-        needed = 2.0 * self._speed * self.latency
-        return max(needed, self.level * _KNOWN_SHARE) if self.learning is _TRACK else needed
+    def _bears(self, in_flight: int) -> bool:
+        """Whether the learned rate needs one more in flight, or a part of the tokens covers it: others may have spent them."""
+        if in_flight < 2.0 * self._speed * self.latency:
+            return True
+        return self.learning is _TRACK and in_flight < self.level * _KNOWN_SHARE
 
     def _risked(self) -> float:
         """Most calls in flight while nothing is known."""
@@ -318,7 +323,7 @@ class ProviderRate:
     def _pace(self) -> None:
         """What follows from the rate, the bucket and the latency that are known now."""
         self._doubling = max(_DOUBLING, _LATENCIES[0] * self.latency)
-        shortest = max(_RAMP[0], _RAMP_CALLS[0] / self.rate)
+        shortest = max(_RAMP[0], min(_RAMP_END, _RAMP_CALLS[0] / self.rate))
         enough = max(_RAMP_CALLS[1] / self.rate, _LATENCIES[1] * self.latency)
         longest = min(max(_RAMP[1], _LATENCIES[1] * self.latency), _RAMP_BUCKETS * self.burst / self.rate)
         self._ramp = max(shortest, min(enough, longest))

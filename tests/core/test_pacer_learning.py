@@ -116,6 +116,17 @@ def test_a_limit_that_changes_is_found_again(factor: float) -> None:
     assert run.pacer.rate.rate == pytest.approx(20.0 * factor, rel=0.15)
 
 
+@pytest.mark.parametrize("squeezed", [0.02, 0.05, 0.1])
+def test_a_limit_that_others_took_for_long_is_found_again_in_minutes(squeezed: float) -> None:
+    run = Run(Pacer(0.0)).until(20.0)
+    run.bucket.rate = squeezed
+    before = run.until(620.0).accepted
+    run.bucket.rate = 20.0
+    run.until(620.0 + 300.0)
+    assert run.pacer.rate.rate == pytest.approx(20.0, rel=0.15)
+    assert run.accepted - before > 0.4 * 20 * 300
+
+
 def test_a_bucket_that_overflowed_while_we_were_too_slow_is_measured_right() -> None:
     run = Run(Pacer(0.0), Bucket(rate=30.0, burst=20.0)).until(6.0)
     assert run.pacer.rate.rate == pytest.approx(30.0, rel=0.15)
