@@ -17,8 +17,17 @@ SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 AWS_READS: Final = re.compile(r"(Batch)?(Describe|Filter|Get|Head|List|Lookup|Query|Scan|Search|Select|Simulate)(?=[A-Z]|$)")
 
-AWS_SESSIONS: Final = frozenset({("sts", f"AssumeRole{how}") for how in ("", "WithSAML", "WithWebIdentity")})
-"""Each answer is one more temporary session, which does no harm."""
+AWS_HARMLESS: Final = frozenset(
+    {
+        ("iam", "GenerateCredentialReport"),
+        ("iam", "GenerateOrganizationsAccessReport"),
+        ("iam", "GenerateServiceLastAccessedDetails"),
+        ("sts", "AssumeRole"),
+        ("sts", "AssumeRoleWithSAML"),
+        ("sts", "AssumeRoleWithWebIdentity"),
+    }
+)
+"""One more report about what is there, or one more temporary session: nobody is harmed by it."""
 
 AWS_READS_THAT_CHANGE_SOMETHING: Final = frozenset(
     {
@@ -45,7 +54,7 @@ def aws_replayable(service: str, operation: str, *, method: str, has_token: bool
         return False
     if service == "s3" and method == "PUT":
         return S3_WRITES.match(operation) is not None
-    return method in SAFE_METHODS or (service, operation) in AWS_SESSIONS or AWS_READS.match(operation) is not None
+    return method in SAFE_METHODS or (service, operation) in AWS_HARMLESS or AWS_READS.match(operation) is not None
 
 
 AZURE_READING_POSTS: Final = frozenset(

@@ -22,6 +22,7 @@ from cloudretry.core.replayable import AWS_READS_THAT_CHANGE_SOMETHING, aws_repl
         ("logs", "FilterLogEvents"),
         ("iam", "SimulatePrincipalPolicy"),
         ("cloudwatch", "BatchGetMetrics"),
+        ("iam", "GenerateServiceLastAccessedDetails"),
         ("sts", "AssumeRole"),
         ("sts", "AssumeRoleWithWebIdentity"),
     ],
@@ -39,6 +40,7 @@ def test_reads_are_sent_again_even_by_post(service: str, operation: str) -> None
         ("sfn", "GetActivityTask"),
         ("ec2", "GettysburgAddress"),
         ("ec2", "ListenToEvents"),
+        ("kms", "GenerateDataKey"),
         ("dynamodb", "ExecuteStatement"),
     ],
 )
