@@ -55,7 +55,7 @@ QUICK = {
     "additional_delay_window": "10ms",
     "max_retries": 100,
 }
-ONCE = {"max_retries": 0}
+ONCE = {"max_retries": 0, "pacing": {"mode": "off"}}
 
 
 def configured(**settings: Any) -> Configuration:

@@ -96,7 +96,8 @@ def _assert_accounts_took_turns(aws: SimulatedAws) -> None:
 
 def test_a_lost_call_makes_a_partial_list_and_an_exit_code(aws: SimulatedAws, run_sample: Any, tmp_path: Path) -> None:
     client(aws, "iam").list_roles(MaxItems=1)  # leaves one page, so that the second is throttled for ever
-    done = run_sample("discover_aws.py", "--regions", *REGIONS, environment=user_of(aws))
+    given_up_soon = {**user_of(aws), "CLOUDRETRY__AWS__MAX_RETRIES": "2"}
+    done = run_sample("discover_aws.py", "--regions", *REGIONS, environment=given_up_soon)
     assert done.returncode == 3, done.stderr
     account = aws.accounts[0]
     hole, total = done.stdout.splitlines()
