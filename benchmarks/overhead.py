@@ -75,7 +75,7 @@ def captured(hooked: Any) -> tuple[Any, dict[str, dict[str, Any]]]:
         seen[_name] = kwargs
 
     events = hooked.meta.events
-    for name in ("request-created", "before-send", "needs-retry", "after-call"):
+    for name in ("before-parameter-build", "request-created", "before-send", "needs-retry", "after-call"):
         events.register_first(f"{name}.sts", functools.partial(keep, name))
     hooked.get_caller_identity()
     return vars(hooked)["_cloudretry"], seen
@@ -99,6 +99,9 @@ def pieces(hooked: Any) -> dict[str, float]:
     request, (answer, _) = seen["before-send"]["request"], seen["needs-retry"]["response"]
     transport = Transport(SimpleNamespace(send=lambda _: answer), 5.0, hook, own_proxies=False)
     steps: dict[str, Callable[[], object]] = {
+        "before-parameter-build: see for which page it asks": lambda: hook.before_parameter_build(
+            **seen["before-parameter-build"]
+        ),
         "request-created: begin the call, take a turn": lambda: hook.request_created(**seen["request-created"]),
         "transport: use the turn, check host and length": lambda: transport.send(request),
         "needs-retry: see the answer": lambda: hook.needs_retry(**seen["needs-retry"]),

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from cloudretry.config import Configuration, load_configuration
     from cloudretry.core.context import BackoffContext
     from cloudretry.core.history import Attempt, History
+    from cloudretry.core.lost import LostCall
     from cloudretry.errors import CallsLost, CloudRetryError, ConfigurationError, MissingExtra, PluginNotFound
     from cloudretry.order import interleave
     from cloudretry.report import Report
@@ -28,6 +29,7 @@ __all__ = [
     "ConfigurationError",
     "EgressPool",
     "History",
+    "LostCall",
     "MissingExtra",
     "PluginNotFound",
     "PoolUnavailable",
@@ -53,6 +55,7 @@ _HOMES = {
     "ConfigurationError": "cloudretry.errors",
     "EgressPool": "cloudretry.egress.pool",
     "History": "cloudretry.core.history",
+    "LostCall": "cloudretry.core.lost",
     "MissingExtra": "cloudretry.errors",
     "PluginNotFound": "cloudretry.errors",
     "PoolUnavailable": "cloudretry.errors",

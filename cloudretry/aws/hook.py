@@ -13,6 +13,7 @@ from cloudretry.aws.carry import put_on_error, put_on_response
 from cloudretry.aws.classify import outcome_of, outcome_of_error
 from cloudretry.aws.egress import Exhausted
 from cloudretry.aws.errors import TurnTimeout
+from cloudretry.aws.paging import Paging, paging_of
 from cloudretry.aws.principal import known_account, principal_of
 from cloudretry.aws.repair import QUERY_PROTOCOLS, protocol_of, readable_error
 from cloudretry.aws.seats import Seats, remove_limiter
@@ -35,12 +36,13 @@ if TYPE_CHECKING:
     from cloudretry.core.machine import RetryMachine
     from cloudretry.runtime.engine import Bounds, Engine
 
-__all__ = ["ClientHook"]
+__all__ = ["ClientHook", "overdue", "refuse_damaged"]
 
 logger = logging.getLogger("cloudretry")
 
 _OUTER: Final = "cloudretry-outer"
 _KEY: Final = "cloudretry"  # in a request's context, which botocore keeps for all attempts of a call and for nothing else
+_PAGE: Final = "cloudretry-page"
 _UNFILTERED: Final = frozenset({"Action", "Version", "NextToken", "DryRun"})
 """The parameters of an EC2 request that neither filters nor says how long a page may be: it is metered more strictly."""
 
@@ -63,6 +65,8 @@ class ClientHook:
         self._paced = bounds is not for_credentials
         self._observes = engine.settings.providers["aws"].mode == "observe"
         self._calls: dict[str, Call] = {}
+        self._loader = client._loader  # type: ignore[attr-defined]  # noqa: SLF001 - as above
+        self._listings: dict[str, Paging | None] = {}
 
     @classmethod
     def on(cls, client: BaseClient, engine: Engine, *, account: str | None = None, bounds: Bounds | None = None) -> ClientHook:
@@ -78,6 +82,8 @@ class ClientHook:
         seat = Seats(client)
         seat.take("after-call", hook.after_call, "cloudretry-end")
         seat.take("after-call-error", hook.after_call_error, "cloudretry-error")
+        names = f"before-parameter-build.{hook._service}"  # behind what a resource makes of values of its own
+        client.meta.events.register_last(names, hook.before_parameter_build, unique_id="cloudretry-page")
         return hook
 
     def renew(self, engine: Engine, account: str | None) -> None:
@@ -100,11 +106,37 @@ class ClientHook:
         seats.take("needs-retry", self.needs_retry, "retry-config")
         if protocol_of(self._service_model) in QUERY_PROTOCOLS:
             seats.take("before-parse", readable_error, "cloudretry-readable")
-        put_before(client, self)
+        self._stand_before(client)
         remove_limiter(client)
         _report_explicit(client)
 
-    def request_created(self, request: AWSRequest, operation_name: str, **_: object) -> None:
+    def _stand_before(self, client: BaseClient) -> None:
+        """See what a client really sends."""
+        put_before(client, self)
+
+    def before_parameter_build(
+        self, params: dict[str, Any], model: OperationModel, context: dict[str, Any], **_: object
+    ) -> None:
+        """See for which page of a listing the program asks: here its own names stand, whatever the protocol."""
+        name = model.name
+        if name not in self._listings:
+            self._listings[name] = paging_of(self._loader, self._service_model, name, self._region)
+        paging = self._listings[name]
+        if paging is not None:
+            context[_PAGE] = paging, paging.page(params)
+
+    def request_created(self, request: AWSRequest, operation_name: str, **_: object) -> Any:
+        """Begin a call's attempt with its turn: waited for here, so that no signature grows old in the queue."""
+        machine = self._begin(request, operation_name)
+        try:
+            self.engine.take_turn(machine)
+        except errors.TurnTimeout as late:
+            raise overdue(request, late) from None
+        except BaseException:
+            self._forget(machine, request.context)
+            raise
+
+    def _begin(self, request: AWSRequest, operation_name: str) -> RetryMachine:
         """Begin a call with its first attempt, before it is signed, and tell the server truly how many there may be."""
         machine = self._machine(request.context, operation_name)
         machine.ended = None  # an earlier attempt may have been answered by a redirect
@@ -118,23 +150,13 @@ class ClientHook:
         retries = request.context.get("retries")
         if retries is not None:
             retries["max"] = machine.settings.max_retries + 1
-        if machine.place is not None:
-            self._take_turn(machine, request)
-
-    def _take_turn(self, machine: RetryMachine, request: AWSRequest) -> None:
-        """Wait for it here, so that no signature grows old in the queue."""
         place = machine.place
-        if machine.call.account is None and place.principal is None:
-            place.principal = principal_of(self._credentials)
-        if self._service == "ec2":
-            place.unfiltered = not (request.data.keys() - _UNFILTERED) if isinstance(request.data, dict) else False
-        try:
-            self.engine.take_turn(machine)
-        except errors.TurnTimeout as late:
-            raise TurnTimeout(endpoint_url=str(request.url), error=str(late)) from None
-        except BaseException:
-            self._forget(machine, request.context)
-            raise
+        if place is not None:
+            if machine.call.account is None and place.principal is None:
+                place.principal = principal_of(self._credentials)
+            if self._service == "ec2":
+                place.unfiltered = not (request.data.keys() - _UNFILTERED) if isinstance(request.data, dict) else False
+        return machine
 
     def observed_request_created(self, request: AWSRequest, operation_name: str, **_: object) -> None:
         """Begin a call with its first attempt, before it is signed."""
@@ -147,8 +169,28 @@ class ClientHook:
         caught_exception: Exception | None,
         request_dict: dict[str, Any],
         **_: object,
-    ) -> float | None:
+    ) -> Any:
         """0.0 after having waited: send again now. None: no. Any other value means something else to some botocore."""
+        machine, outcome = self._came_to(response, operation, caught_exception, request_dict)
+        if outcome is None:
+            return None
+        try:
+            if self.engine.retried(machine, outcome):
+                return 0.0
+        except BaseException:
+            self._forget(machine, request_dict["context"])
+            raise
+        refuse_damaged(outcome, caught_exception)
+        return None
+
+    def _came_to(
+        self,
+        response: tuple[AWSResponse, dict[str, Any]] | None,
+        operation: OperationModel,
+        caught_exception: Exception | None,
+        request_dict: dict[str, Any],
+    ) -> tuple[RetryMachine, Outcome | None]:
+        """A call, and what its attempt came to; None: the provider answered."""
         machine = self._machine(request_dict["context"], operation.name)
         if response is not None and isinstance(response[0], Exhausted):
             response[0].tell(response[1])
@@ -158,17 +200,9 @@ class ClientHook:
         self.engine.landed(machine, outcome)
         if outcome is None:
             machine.answered()
-            return None
-        machine.rewindable = _rewindable(request_dict.get("body"))
-        try:
-            if self.engine.retried(machine, outcome):
-                return 0.0
-        except BaseException:
-            self._forget(machine, request_dict["context"])
-            raise
-        if outcome.exception is not None and caught_exception is None:
-            raise outcome.exception  # the answer is damaged; botocore would hand it to the caller as data
-        return None
+        else:
+            machine.rewindable = _rewindable(request_dict.get("body"))
+        return machine, outcome
 
     def observed_needs_retry(
         self,
@@ -177,7 +211,7 @@ class ClientHook:
         caught_exception: Exception | None,
         request_dict: dict[str, Any],
         **_: object,
-    ) -> None:
+    ) -> Any:
         """Record the attempt; botocore's own handler decides."""
         machine = self._machine(request_dict["context"], operation.name)
         outcome = outcome_of(response, operation, caught_exception)
@@ -191,7 +225,11 @@ class ClientHook:
         machine = context.get(_KEY)
         if machine is None:
             return
-        if machine.ended is not None and machine.ended.reason is not StopReason.ANSWERED:
+        if machine.ended is None or machine.ended.reason is StopReason.ANSWERED:
+            if _PAGE in context:
+                paging, page = context[_PAGE]
+                paging.answered(page, parsed)
+        else:
             put_on_response(parsed, machine.history())
             if machine.ended.reason in EXHAUSTED:
                 parsed["ResponseMetadata"]["MaxAttemptsReached"] = True
@@ -214,6 +252,15 @@ class ClientHook:
             CURRENT.set(None)
             current.machine.interrupt()
             self.engine.end(current.machine)
+
+    def cancelled(self, context: dict[str, Any]) -> None:
+        """The program ended the call, wherever it was: nothing of it is left behind, and it counts as cancelled."""
+        machine = context.get(_KEY)
+        if machine is None:
+            return
+        if machine.ended is None:  # who only observes can't see whether a request is on its way: it most likely is
+            (machine.interrupt if self._observes else machine.cancel)()
+        self._end(machine, context)
 
     def _end(self, machine: RetryMachine, context: dict[str, Any]) -> None:
         self._forget(machine, context)
@@ -244,9 +291,13 @@ class ClientHook:
         if machine is None:
             call = self._calls.get(operation_name) or self._call(operation_name)
             machine = context[_KEY] = self.engine.begin(call, self._bounds)
+            if _PAGE in context:
+                machine.page = context[_PAGE][1]
             if not self._paced:
                 machine.place = None
-        elif machine.call.account is None and self._account_id() is not None:  # signing has fetched credentials since
+        elif machine.call.account is None and (  # signing has fetched credentials since
+            self._account_id() is not None or (machine.call.principal is None and self._principal() is not None)
+        ):
             self.engine.rename(machine, self._call(operation_name), self._bounds)
         return machine
 
@@ -258,6 +309,7 @@ class ClientHook:
             operation=operation_name,
             region=self._region,
             account=self._account_id(),
+            principal=self._principal(),
             host=self._host,
             replayable=aws_replayable(
                 self._service,
@@ -267,6 +319,11 @@ class ClientHook:
             ),
         )
         return call
+
+    def _principal(self) -> str | None:
+        """Who calls, where the account is not known."""
+        named = None if self._account is not None else principal_of(self._credentials)
+        return None if named is None else f"key:{named}"
 
     def _account_id(self) -> str | None:
         """The account, where it is given or the credentials know it by now; keys rotate, the account stays.
@@ -278,6 +335,17 @@ class ClientHook:
             if self._account is not None:
                 self._calls.clear()
         return self._account
+
+
+def overdue(request: AWSRequest, late: errors.TurnTimeout) -> TurnTimeout:
+    """The SDK's error for a call whose turn would come too late."""
+    return TurnTimeout(endpoint_url=str(request.url), error=str(late))
+
+
+def refuse_damaged(outcome: Outcome, caught_exception: Exception | None) -> None:
+    """Raise what is wrong with a damaged answer: botocore would hand it to the caller as data."""
+    if outcome.exception is not None and caught_exception is None:
+        raise outcome.exception
 
 
 def _rewindable(body: Any) -> bool:

@@ -19,7 +19,7 @@ from cloudretry.core.outcome import Kind, Outcome, Phase
 from cloudretry.runtime.clock import current_clock
 from cloudretry.runtime.reach import is_unreachable
 
-__all__ = ["is_error", "outcome_of_error", "outcome_of_response"]
+__all__ = ["body_of", "is_error", "outcome_of_error", "outcome_of_response"]
 
 _ERROR_STATUS: Final = 400
 _REQUEST_IDS: Final = ("x-ms-request-id", "x-ms-correlation-request-id")
@@ -42,7 +42,7 @@ def outcome_of_response(http: Any, *, streamed: bool = True) -> Outcome | None:
         return None if error is None else outcome_of_error(error)
     headers, wall = Headers(http.headers), current_clock().wall()
     request_id = next((headers[name] for name in _REQUEST_IDS if name in headers), None)
-    said = read_error(_body(http))
+    said = read_error(body_of(http))
     message = "\n".join(said.messages) or None
     code = telling((*said.codes, *filter(None, [headers.get("x-ms-error-code")])))
     asked = asked_delay(_SOURCES, headers, error_text=message, wall=wall) is not None
@@ -58,7 +58,7 @@ def outcome_of_response(http: Any, *, streamed: bool = True) -> Outcome | None:
     )
 
 
-def _body(http: Any) -> bytes:
+def body_of(http: Any) -> bytes:
     """The bytes that were read already: `content` of today's responses, `body()` of those before azure.core.rest."""
     try:
         content = getattr(http, "content", None)

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cloudretry.azure.calls import call_of
 from cloudretry.azure.carry import carried, put_on
-from cloudretry.azure.classify import is_error, outcome_of_error, outcome_of_response
+from cloudretry.azure.classify import body_of, is_error, outcome_of_error, outcome_of_response
 from cloudretry.azure.errors import TurnTimeout
+from cloudretry.azure.pages import note_next, page_of
 from cloudretry.azure.reach import note_missed, refuse_unreachable, shorten_connect_timeout
 from cloudretry.azure.remaining import remaining_of
 from cloudretry.azure.sender import put_before_transport
@@ -41,7 +42,10 @@ _FOR_EVER: Final = 604_800  # azure-core's default `timeout`, a week
 
 def begin(engine: Engine, request: PipelineRequest[Any], bounds: Bounds | None, account: str | None) -> RetryMachine:
     """Start a call. `account`: the one to name where the URL does not."""
-    return engine.begin(call_of(request.http_request.method, request.http_request.url, account), bounds)
+    call = call_of(request.http_request.method, request.http_request.url, account)
+    machine = engine.begin(call, bounds)
+    machine.page = page_of(request.http_request, call)
+    return machine
 
 
 _PLAIN_SLEEPS: Final = frozenset(
@@ -221,8 +225,15 @@ def end_call(engine: Engine, machine: RetryMachine, answer: PipelineResponse[Any
     """The caller gets this, and with it, if it is no answer, what happened."""
     given = answer if isinstance(answer, Exception) else answer.http_response
     told = isinstance(given, Exception) and carried(given) is not None  # by a call beneath, which knows better
-    if machine.ended is not None and machine.ended.reason is not StopReason.ANSWERED and not told:
-        put_on(given, machine.history())
+    if machine.ended is not None and machine.ended.reason is not StopReason.ANSWERED:
+        if not told:
+            put_on(given, machine.history())
+    elif (
+        (machine.page is not None or machine.call.operation == "GET")  # Resource Manager's say which are listings
+        and not isinstance(answer, Exception)
+        and not answer.context.options.get("stream")
+    ):
+        note_next(machine.page, answer.http_request.url, body_of(given))
     engine.end(machine)
 
 

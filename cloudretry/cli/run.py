@@ -9,7 +9,6 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -18,6 +17,7 @@ from cloudretry.errors import CloudRetryError
 
 if TYPE_CHECKING:
     from cloudretry.config import Configuration
+    from cloudretry.launcher.report_folder import ReportFolder
     from cloudretry.launcher.run_folder import RunFolder
     from cloudretry.launcher.summary import Summary
 
@@ -70,8 +70,8 @@ def run(*, file: str | None, report: str | None, fail_on_loss: bool, command: tu
     lacking = _lacking_plugins(command, configuration)
     if lacking:
         return _refused(f"plugins that the program's own Python does not have: {', '.join(lacking)}; install them there")
-    with _folder(report) as folder:
-        status = _supervised(command, configuration, file, folder, report, fail_on_loss=fail_on_loss)
+    with _folders(report) as (folder, left):
+        status = _supervised(command, configuration, file, folder, left, fail_on_loss=fail_on_loss)
     return end_as(status)
 
 
@@ -92,7 +92,7 @@ def _supervised(
     configuration: Configuration,
     file: str | None,
     folder: RunFolder,
-    report: str | None,
+    report: ReportFolder | None,
     *,
     fail_on_loss: bool,
 ) -> int:
@@ -115,7 +115,10 @@ def _supervised(
     with suppress(OSError):  # there may be no stderr any more
         _tell(summary, folder, asked=fail_on_loss or report is not None)
     if report is not None:
-        _write(report, summary, folder, finished=status == 0)
+        report.take_journal(folder.journal)
+        for failure in report.write(summary, finished=status == 0):
+            with suppress(OSError):  # as above
+                _say(failure)
     return _LOST if status == 0 and fail_on_loss and summary.is_incomplete else status
 
 
@@ -140,35 +143,25 @@ def _tell(summary: Summary, folder: RunFolder, *, asked: bool) -> None:
             click.echo(line, err=True)
 
 
-def _write(folder: str, summary: Summary, run: RunFolder, *, finished: bool) -> None:
-    with suppress(OSError):  # then it stays with what the processes have counted
-        os.replace(run.journal, os.path.join(folder, "journal.jsonl"))  # noqa: PTH105, PTH118 - paths stay text
-    believed = summary.completeness(finished=finished)
-    for name, text in (("report.json", summary.as_json()), ("completeness.json", believed)):
-        try:
-            Path(folder, name).write_text(f"{text}\n", encoding="utf-8")
-        except OSError as error:  # noqa: PERF203 - two files
-            with suppress(OSError):  # as above
-                _say(f"{name}: not written: {error.strerror}")
-
-
 @contextmanager
-def _folder(report: str | None) -> Iterator[RunFolder]:
-    """The run's private folder, for as long as it lasts. What the processes have counted stays, if it was asked for."""
+def _folders(report: str | None) -> Iterator[tuple[RunFolder, ReportFolder | None]]:
+    """The run's private folder, for as long as it lasts, and the one that was asked for, which stays."""
+    from cloudretry.launcher.report_folder import ReportFolder
     from cloudretry.launcher.run_folder import RunFolder
 
     with tempfile.TemporaryDirectory(prefix="cloudretry-run-") as path:
         folder = RunFolder(path)
         if report is None:
             os.mkdir(folder.processes, 0o700)  # noqa: PTH102 - paths stay text
-        else:
-            try:
-                Path(report).mkdir(parents=True, exist_ok=True)
-                os.symlink(os.path.abspath(tempfile.mkdtemp(prefix="processes-", dir=report)), folder.processes)  # noqa: PTH100, PTH211
-                os.close(os.open(folder.journal, os.O_WRONLY | os.O_CREAT, 0o600))
-            except OSError as error:
-                raise CloudRetryError(f"{report}: can't be the folder of a report: {error.strerror}") from None
-        yield folder
+            yield folder, None
+            return
+        try:
+            left = ReportFolder(report)
+            os.symlink(left.processes, folder.processes)  # noqa: PTH211 - as above
+            os.close(os.open(folder.journal, os.O_WRONLY | os.O_CREAT, 0o600))
+        except OSError as error:
+            raise CloudRetryError(f"{report}: can't be the folder of a report: {error.strerror}") from None
+        yield folder, left
 
 
 def _replaced_by(command: tuple[str, ...], environ: Mapping[str, str]) -> int:

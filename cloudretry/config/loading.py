@@ -15,6 +15,7 @@ from cloudretry.config.layers import FOUND_NAMES, Found, find_layers
 from cloudretry.config.merging import merge
 from cloudretry.config.pool_merging import merge_pools, pool_warnings
 from cloudretry.config.vocabulary import PROVIDERS
+from cloudretry.core.rule import DECIDING
 from cloudretry.core.settings import Settings
 from cloudretry.errors import ConfigurationError, PluginNotFound
 
@@ -75,9 +76,14 @@ def _assembled(found: Found) -> Configuration:
     _raise_for(found.unreadable, problems)
     warnings = chain.from_iterable(warnings_of(provider, entry) for provider, entry in merged.items())
     used = {retry.pool for entry in merged.values() for retry in entry.settings.all_retry_settings()}
+    origins = dict(chain(pools.origins.items(), *(entry.origins.items() for entry in merged.values())))
     return Configuration(
-        settings=Settings(providers={provider: entry.settings for provider, entry in merged.items()}, pools=pools.settings),
-        origins=dict(chain(pools.origins.items(), *(entry.origins.items() for entry in merged.values()))),
+        settings=Settings(
+            providers={provider: entry.settings for provider, entry in merged.items()},
+            pools=pools.settings,
+            origins={name: str(place) for name, place in origins.items() if name.rpartition(".")[2] in DECIDING},
+        ),
+        origins=origins,
         warnings=(*found.warnings, *warnings, *pool_warnings(pools, used)),
         files=tuple(found.files),
     )

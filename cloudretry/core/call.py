@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["Call"]
+__all__ = ["Call", "spelled"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -12,6 +12,8 @@ class Call:
     """One operation as the SDK sees it. Names are the SDK's event names: service `ec2`, operation `DescribeInstances`.
 
     `replayable` says that the request may go out again even if the server has perhaps acted on it (core/replayable.py).
+    `principal` names who calls, where no account is known: for people, and for keeping apart what is counted. No override
+    matches by it and no quota has it, because it may change where the account stays; it is never a secret.
     """
 
     provider: str
@@ -21,7 +23,13 @@ class Call:
     account: str | None = None
     host: str | None = None
     replayable: bool = False
+    principal: str | None = None
 
     def __str__(self) -> str:
         """`ec2:DescribeInstances@111122223333/eu-west-1`, the spelling that `config show --for` takes."""
-        return f"{self.service}:{self.operation}@{self.account or '-'}/{self.region or '-'}"
+        return spelled(self.service, self.operation, self.account or self.principal, self.region)
+
+
+def spelled(service: str, operation: str, account: str | None, region: str | None) -> str:
+    """An operation in one word; `-` for what is not known."""
+    return f"{service}:{operation}@{account or '-'}/{region or '-'}"

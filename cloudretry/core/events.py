@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from cloudretry.core.decision import StopReason
 from cloudretry.core.member_changes import MemberChanged
+from cloudretry.core.outcome import Kind
 
 if TYPE_CHECKING:
     from cloudretry.core.call import Call
     from cloudretry.core.decision import Decision, Stop
+    from cloudretry.core.lost import LostCall
     from cloudretry.core.outcome import Outcome
 
-__all__ = ["AttemptFailed", "CallEnded", "Event", "Listener", "MemberChanged"]
+__all__ = ["AttemptFailed", "CallEnded", "Event", "Listener", "MemberChanged", "is_lost"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,10 @@ class CallEnded:
 
     `waited`: seconds between attempts, as decided; `queued`: seconds spent on waiting for turns, those before throttled retries
     among them; `rounds`: how often the same call was given up just before, by a retry loop of the program's own.
+
+    A call is lost when it ended without the provider's answer to it, for a refusal is an answer. `key` tells which call it was,
+    where it is lost, and where it was answered after it had been lost just before, so that what was lost is no hole any more.
+    `lost`: its record, with what only the engine knows of it.
     """
 
     call: Call
@@ -41,6 +48,20 @@ class CallEnded:
     waited: float
     queued: float = 0.0
     rounds: int = 0
+    key: Hashable | None = None
+    lost: LostCall | None = field(default=None, compare=False)
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether there is no answer."""
+        return is_lost(self.stop, self.outcome)
+
+
+def is_lost(stop: Stop, outcome: Outcome | None) -> bool:
+    """Whether a call that ended so has no answer. `outcome`: of its last failed attempt."""
+    if stop.reason is StopReason.ANSWERED:
+        return False
+    return outcome is None or outcome.kind is not Kind.FATAL or outcome.status is None  # of an interrupted attempt is none
 
 
 Event = AttemptFailed | CallEnded | MemberChanged

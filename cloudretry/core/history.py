@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timezone
 from typing import Any
 
-__all__ = ["Attempt", "History", "one_line", "printable"]
+__all__ = ["Attempt", "History", "moment", "one_line", "printable"]
 
 _UNPRINTABLE = re.compile(r"[^!-~]")
 _LONGEST_WORD = 128
@@ -95,6 +95,14 @@ def one_line(
     """`ec2:DescribeVpcs@111122223333/eu-west-1 attempts=9 waited=31.7s last=503 RequestLimitExceeded reason=… request_id=…`."""
     last = f"{status or '-'} {printable(code)}"
     return f"{call} attempts={attempts} waited={waited:.1f}s last={last} reason={reason} request_id={printable(request_id)}"
+
+
+def moment(epoch: float) -> datetime | None:
+    """A UTC datetime, or None where the provider names a moment beyond the calendar."""
+    try:
+        return datetime.fromtimestamp(epoch, timezone.utc)
+    except (OverflowError, OSError, ValueError):
+        return None
 
 
 def printable(text: str | None) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from cloudretry.core.backoff import exponential_delay, header_delay
 from cloudretry.core.context import BackoffContext
 from cloudretry.core.decision import Ask, Decision, Retry, RetryReason, Source, Stop, StopReason
 from cloudretry.core.headers import asked_delay
-from cloudretry.core.history import Attempt, History
+from cloudretry.core.history import Attempt, History, moment
 from cloudretry.core.outcome import Kind, Outcome, Phase
 from cloudretry.core.settings import THROTTLING
 
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from cloudretry.core.call import Call
+    from cloudretry.core.lost import Page
     from cloudretry.core.settings import RetrySettings
 
 __all__ = ["ANSWERED", "RetryMachine"]
@@ -35,11 +35,13 @@ class RetryMachine:
         started: monotonic seconds when the call began.
 
     Attributes:
+        again: whether the same call was lost just before; the engine sets it.
         attempts: how many attempts have ended.
         outcome: what the last failed attempt came to; None while none has failed.
         ended: why the call does not go out again; None while it goes on.
         held: seconds that it has waited for a member of an egress pool; the adapter sets it.
         journey: the call's way through an egress pool, for the adapter that sends it; nothing here looks at it.
+        page: which page of a listing the call asks for, where the adapter knows; nothing here looks at it.
         parameters: gives a hash of what the call asks for; for the engine, as above.
         place: the call's place at its quota, for the engine; as above.
         rewindable: whether the request's body can be sent from its start again; the adapter may set it.
@@ -52,12 +54,14 @@ class RetryMachine:
         "_notes",
         "_rng",
         "_transient",
+        "again",
         "attempts",
         "call",
         "ended",
         "held",
         "journey",
         "outcome",
+        "page",
         "parameters",
         "place",
         "rewindable",
@@ -76,7 +80,9 @@ class RetryMachine:
         self.held = 0.0
         self.journey: Any = None
         self.place: Any = None
+        self.page: Page | None = None
         self.parameters: Any = None
+        self.again = False
         self.rounds = 0
         self.attempts = 0
         self.outcome: Outcome | None = None
@@ -161,7 +167,7 @@ class RetryMachine:
             attempts=tuple(self._notes),
             total_wait=self.waited,
             reason=self.ended.reason.value if self.ended else "",
-            retry_at=_moment(last.wall + after) if last is not None and after is not None else None,
+            retry_at=moment(last.wall + after) if last is not None and after is not None else None,
         )
 
     def __reduce__(self) -> tuple[type[None], tuple[()]]:
@@ -278,11 +284,3 @@ class RetryMachine:
             settings=self.settings,
             random=self._rng,
         )
-
-
-def _moment(epoch: float) -> datetime | None:
-    """A UTC datetime, or None where the provider names a moment beyond the calendar."""
-    try:
-        return datetime.fromtimestamp(epoch, timezone.utc)
-    except (OverflowError, OSError, ValueError):
-        return None

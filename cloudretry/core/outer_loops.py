@@ -20,13 +20,16 @@ _MOST: Final = 1000  # calls that are kept
 
 
 class OuterLoops:
-    """The calls that were given up lately. Falsy while there are none."""
+    """The calls that were lost lately. Falsy while there are none."""
 
     def __init__(self) -> None:
         self._given_up: OrderedDict[Hashable, tuple[float, int]] = OrderedDict()  # oldest first: when, how often
 
     def __bool__(self) -> bool:
         return bool(self._given_up)
+
+    def __contains__(self, key: Hashable) -> bool:
+        return key in self._given_up
 
     def rounds(self, key: Hashable, now: float) -> int:
         """How often this call was given up, the last time just before."""
@@ -37,9 +40,9 @@ class OuterLoops:
             del self._given_up[oldest]
         return self._given_up.get(key, (now, 0))[1]
 
-    def gave_up(self, key: Hashable, now: float) -> None:
-        """Note that a call ended without an answer, after all its retries."""
-        rounds = self.rounds(key, now) + 1
+    def gave_up(self, key: Hashable, now: float, *, tried: bool = True) -> None:
+        """Note that a call ended without an answer. `tried`: after all its retries, which makes it a round of a loop."""
+        rounds = self.rounds(key, now) + tried
         self._given_up[key] = now, rounds
         self._given_up.move_to_end(key)
         if len(self._given_up) > _MOST:

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from cloudretry.core.headers import HeaderSource, Unit
 from cloudretry.core.match import Match
 from cloudretry.core.pacing_settings import KnownRate, PacingSettings
-from cloudretry.core.pool_settings import Cooldown, Member, PoolSettings, Probe, Slow
 from cloudretry.core.quota import GroupRule
 from cloudretry.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from cloudretry.core.call import Call
+    from cloudretry.core.pool_settings import PoolSettings
 
 __all__ = [
     "FORMAT",
@@ -125,10 +125,12 @@ class Settings:
     """Every provider's entry and every pool, frozen. Safe to share between threads and to pickle.
 
     Every pool that an entry or an override names is in `pools`. Secrets are still references, unless somebody wrote them out.
+    `origins`: where the settings that end calls were written, by their dotted names, where that is known; they change nothing.
     """
 
     providers: Mapping[str, ProviderSettings]
     pools: Mapping[str, PoolSettings] = field(default_factory=dict)
+    origins: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
     def all_retry_settings(self) -> Iterator[RetrySettings]:
         """Each entry's own, and what each override alone makes of it."""
@@ -141,6 +143,7 @@ class Settings:
             "format": FORMAT,
             "providers": {name: asdict(entry) for name, entry in self.providers.items()},
             "pools": {name: asdict(pool) for name, pool in self.pools.items()},
+            "origins": dict(self.origins),
         }
         return json.dumps(document, default=_plain, sort_keys=True)
 
@@ -154,6 +157,7 @@ class Settings:
             return cls(
                 providers={name: _provider(entry) for name, entry in document["providers"].items()},
                 pools={name: _pool(pool) for name, pool in document["pools"].items()},
+                origins=dict(document.get("origins", {})),
             )
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise ConfigurationError(f"not compiled settings: {error!r}") from error
@@ -189,6 +193,8 @@ def _pacing(raw: Mapping[str, Any]) -> PacingSettings:
 
 
 def _pool(raw: Mapping[str, Any]) -> PoolSettings:
+    from cloudretry.core.pool_settings import Cooldown, Member, PoolSettings, Probe, Slow  # a program without pools needs none
+
     inner = {
         "members": tuple(Member(**member) for member in raw["members"]),
         "bypass": tuple(raw["bypass"]),

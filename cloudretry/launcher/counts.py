@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CALL_FIELDS", "Counts"]
 
-CALL_FIELDS: Final = ("provider", "service", "operation", "region", "account")
+CALL_FIELDS: Final = ("provider", "service", "operation", "region", "account", "principal")
 """What tells the counts of one operation from those of another."""
 
 _LONGEST_WAIT: Final = 1.0
@@ -90,7 +90,8 @@ class Counts:
                 {**_values(call, CALL_FIELDS), **_values(counts, counts.__slots__)}
                 for call, counts in self._report.operations.items()
             ],
-            "lost": self._report.lost,
+            "lost": [lost.to_dict() for lost in self._report.lost],
+            "recovered": [lost.to_dict() for lost in self._report.recovered],
         }
 
 

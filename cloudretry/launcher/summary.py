@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
@@ -11,24 +10,28 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
+from cloudretry.core.call import spelled
 from cloudretry.launcher.counts import CALL_FIELDS
-from cloudretry.report import OperationReport
+from cloudretry.report import LostCall, OperationReport
 from cloudretry.report.completeness import completeness
 
 __all__ = ["Summary", "merge"]
 
-_SHOWN: Final = 20  # lines of lost calls; the report has them all
-_REASON: Final = re.compile(r" reason=(\S+)")
+_SHOWN: Final = 20  # operations with lost calls; the report has them all
 
 Key = tuple[str, ...]
 
 
 @dataclass(slots=True)
 class Summary:
-    """The sums of a run, by operation, region and account; `lost` has a line for each call that was given up."""
+    """The sums of a run, by operation, region and account; `lost` has the records of the calls that were given up.
+
+    `recovered`: those of calls that were answered when the program's own loop called again.
+    """
 
     operations: dict[Key, OperationReport] = field(default_factory=dict)
-    lost: list[str] = field(default_factory=list)
+    lost: list[LostCall] = field(default_factory=list)
+    recovered: list[LostCall] = field(default_factory=list)
     processes: int = 0
     unreadable: list[str] = field(default_factory=list)
 
@@ -44,41 +47,78 @@ class Summary:
 
     def lines(self) -> Iterator[str]:
         """What a person reads at the end of a run."""
-        total = self.total
-        yield (
-            f"cloudretry: {_some(total.calls, 'call', 'calls')} in {_some(self.processes, 'process', 'processes')}, "
-            f"{_some(total.attempts, 'attempt', 'attempts')}, {total.throttled} throttled, "
-            f"{total.waited:.1f} s waited, {total.queued:.1f} s queued, {total.lost} lost{self._reasons()}"
-            f"{f', {total.repeated} repeated by loops around them' if total.repeated else ''}"
-        )
-        yield from (f"cloudretry: lost {line}" for line in self.lost[:_SHOWN])
-        if total.lost > _SHOWN:
-            yield f"cloudretry: and {total.lost - min(_SHOWN, len(self.lost))} more"
+        yield f"cloudretry: {self._sums(self.total)}"
+        yield from (f"cloudretry: {line}" for line in self._lost_lines())
         yield from (f"cloudretry: {path}: not readable, what it counted is missing here" for path in self.unreadable)
 
-    def _reasons(self) -> str:
-        reasons = Counter(match[1] for line in self.lost if (match := _REASON.search(line)))
-        return f" ({', '.join(f'{reason} {count}' for reason, count in reasons.most_common())})" if reasons else ""
+    def _sums(self, total: OperationReport) -> str:
+        if not total.calls:
+            return "no call was counted" if self.unreadable else "no call was made"
+        return (
+            f"{_some(total.calls, 'call', 'calls')} in {_some(self.processes, 'process', 'processes')}, "
+            f"{_some(total.attempts, 'attempt', 'attempts')}, {total.throttled} throttled, "
+            f"{total.waited:.1f} s waited, {total.queued:.1f} s queued, {total.lost} lost{_reasons(self.lost)}"
+            f"{f', {total.repeated} repeated by loops around them' if total.repeated else ''}"
+            f"{f', {total.recovered} recovered by them' if total.recovered else ''}"
+        )
+
+    def _lost_lines(self) -> Iterator[str]:
+        """A line for each operation with lost calls, the one that lost most first."""
+        listed: dict[Key, list[LostCall]] = {}
+        for lost in self.lost:
+            listed.setdefault(tuple(getattr(lost, name) or "" for name in CALL_FIELDS), []).append(lost)
+        losing = sorted(((counts.lost, key) for key, counts in self.operations.items() if counts.lost), key=_most_first)
+        for count, key in losing[:_SHOWN]:
+            records = listed.get(key, [])
+            yield f"lost {_name(key)}: {_some(count, 'call', 'calls')}{_reasons(records)}{_missing(records)}"
+        if more := sum(count for count, _ in losing[_SHOWN:]):
+            yield f"and {more} more"
 
     def completeness(self, *, finished: bool) -> str:
         """What may be believed of what the program found, as JSON: account → region → operation → `complete` or not.
 
         `finished`: the program succeeded; else nobody knows what it would have asked yet, and nothing is complete.
         """
-        counts = ((account, region, f"{service}:{name}", each) for (_, service, name, region, account), each in self._sorted())
+        counts = (
+            (account or principal, region, f"{service}:{operation}", each)
+            for (_, service, operation, region, account, principal), each in self._sorted()
+        )
         return json.dumps(completeness(counts, finished=finished), indent=2)
 
     def _sorted(self) -> list[tuple[Key, OperationReport]]:
         return sorted(self.operations.items(), key=itemgetter(0))
 
-    def as_json(self) -> str:
-        """All of it."""
+    def as_json(self, *, folder: str | None = None) -> str:
+        """All of it. `folder`: the name of the one in which the processes have counted."""
         operations = [
             {**{name: part or None for name, part in zip(CALL_FIELDS, key, strict=True)}, **asdict(counts)}
             for key, counts in self._sorted()
         ]
-        document = {"processes": self.processes, "total": asdict(self.total)}
-        return json.dumps({**document, "operations": operations, "lost": self.lost}, indent=2)
+        document = {"processes": self.processes, "folder": folder, "total": asdict(self.total)}
+        records = {"lost": self.lost, "recovered": self.recovered}
+        listed = {name: [each.to_dict() for each in found] for name, found in records.items()}
+        return json.dumps({**document, "operations": operations, **listed}, indent=2)
+
+
+def _name(key: Key) -> str:
+    _, service, operation, region, account, principal = key
+    return spelled(service, operation, account or principal, region)
+
+
+def _most_first(losing: tuple[int, Key]) -> tuple[int, Key]:
+    count, key = losing
+    return -count, key
+
+
+def _reasons(lost: Iterable[LostCall]) -> str:
+    reasons = Counter(each.reason for each in lost)
+    return f" ({', '.join(f'{reason} {count}' for reason, count in reasons.most_common())})" if reasons else ""
+
+
+def _missing(lost: Iterable[LostCall]) -> str:
+    """Of a listing all pages from the lost one on are missing, for it alone would have led to the next."""
+    pages = [each.page for each in lost if each.page is not None]
+    return f", pages from {min(pages)} on are missing" if pages else ""
 
 
 def _some(number: int, one: str, more: str) -> str:
@@ -92,12 +132,13 @@ def merge(paths: Iterable[str]) -> Summary:
         try:
             document = json.loads(Path(path).read_text(encoding="utf-8"))
             parts = [_part(raw) for raw in document["operations"]]
-            lost = [str(line) for line in document["lost"]]
+            lost, recovered = ([LostCall.from_dict(raw) for raw in document[name]] for name in ("lost", "recovered"))
         except (OSError, ValueError, KeyError, TypeError):
             summary.unreadable.append(path)
             continue
         summary.processes += 1
         summary.lost += lost
+        summary.recovered += recovered
         for key, counts in parts:
             summary.operations.setdefault(key, OperationReport()).add(counts)
     return summary

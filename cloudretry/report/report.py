@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from threading import RLock
 from typing import TYPE_CHECKING, Final
@@ -11,7 +11,7 @@ from weakref import WeakSet
 
 from cloudretry.core.decision import StopReason
 from cloudretry.core.events import AttemptFailed, CallEnded, Event, Listener, MemberChanged
-from cloudretry.core.history import one_line
+from cloudretry.core.lost import LostCall
 from cloudretry.core.outcome import Kind, is_absent, is_denied
 from cloudretry.errors import CallsLost
 
@@ -20,28 +20,32 @@ if TYPE_CHECKING:
 
 __all__ = ["OperationReport", "Report"]
 
-_MOST_LOST_LINES: Final = 10_000  # the counts stay exact; what is listed must not eat the memory of a run in which all fails
+_MOST_LISTED: Final = 10_000  # the counts stay exact; what is listed must not eat the memory of a run in which all fails
 
 
 @dataclass(slots=True)
 class OperationReport:
     """Counts of one operation in one account and region.
 
-    `waited` and `queued` are seconds, summed over all threads: between the attempts of a call, and for turns.
+    `waited` and `queued` are seconds, summed over all threads: between the attempts of a call, and for turns. `retried`: calls
+    that were answered after more than one attempt.
 
     A call is lost when it ended without the provider's answer to it: throttled, broken or not sent to the end. One that the
     provider refused is `refused`; of these, `denied` was for want of a right, and `absent` was about what is not there: that is
     an answer. `repeated`: calls that came again just after they were given up, because the program has a retry loop of its own.
+    `recovered`: lost calls that are not counted as lost any more, because the same call was answered just after.
     """
 
     calls: int = 0
     attempts: int = 0
     throttled: int = 0
     broken: int = 0
+    retried: int = 0
     refused: int = 0
     denied: int = 0
     absent: int = 0
     lost: int = 0
+    recovered: int = 0
     repeated: int = 0
     waited: float = 0.0
     queued: float = 0.0
@@ -77,7 +81,7 @@ class Report:
         self._lock = RLock()  # a signal handler may read it while its thread is in here
         _REPORTS.add(self)
         self._operations: dict[Call, OperationReport] = {}
-        self._lost: list[str] = []
+        self._ledger = _Ledger()
 
     @property
     def operations(self) -> Mapping[Call, OperationReport]:
@@ -91,15 +95,21 @@ class Report:
         return OperationReport.sum(self.operations.values())
 
     @property
-    def lost(self) -> tuple[str, ...]:
-        """One line for each call that was given up: operation, account, region, attempts, wait, last answer, reason."""
+    def lost(self) -> tuple[LostCall, ...]:
+        """A record of each call that was given up or cut short, the first 10 000 of them; `str()` of one is a line."""
         with self._lock:
-            return tuple(self._lost)
+            return tuple(lost for _, lost in self._ledger.lost.values())
+
+    @property
+    def recovered(self) -> tuple[LostCall, ...]:
+        """Those that were lost at first, and answered when the program's own loop called again."""
+        with self._lock:
+            return tuple(self._ledger.recovered)
 
     def raise_if_lost(self) -> None:
         """Raise CallsLost if any call was given up, so that an incomplete inventory is not taken for a complete one."""
         if self.total.lost:
-            raise CallsLost(*self.lost)
+            raise CallsLost(*map(str, self.lost))
 
     def __str__(self) -> str:
         """The sums, in one line."""
@@ -124,21 +134,51 @@ class Report:
         counts.waited += event.waited
         counts.queued += event.queued
         counts.repeated += event.rounds > 0
-        if event.stop.reason is StopReason.ANSWERED:
-            return
-        outcome = event.outcome  # None where the first attempt was interrupted
-        if outcome is not None and outcome.kind is Kind.FATAL and outcome.status is not None:
+        if event.is_lost:
+            counts.lost += 1
+            self._ledger.add(event)
+        elif event.stop.reason is StopReason.ANSWERED:
+            counts.retried += event.attempts > 1
+            if event.key is not None:
+                self._recover(event.key)
+        elif event.outcome is not None:
             counts.refused += 1
-            counts.denied += is_denied(outcome)
-            counts.absent += is_absent(outcome)
-            return
-        counts.lost += 1
-        if len(self._lost) < _MOST_LOST_LINES:
-            self._lost.append(_line(event))
+            counts.denied += is_denied(event.outcome)
+            counts.absent += is_absent(event.outcome)
+
+    def _recover(self, key: Hashable) -> None:
+        for call in self._ledger.recover(key):
+            counts = self._operations[call]  # which may lack the account that is known by now
+            counts.lost -= 1
+            counts.recovered += 1
 
     def __reduce__(self) -> tuple[type[Report], tuple[()]]:
         """A copy in another process starts to count anew, and tells nobody."""
         return Report, ()
+
+
+class _Ledger:
+    """The records of lost calls, as many as are kept. What is not on the list can't recover. Not thread-safe."""
+
+    def __init__(self) -> None:
+        self.lost: dict[int, tuple[Call, LostCall]] = {}
+        self.recovered: list[LostCall] = []
+        self._of: dict[Hashable, list[int]] = {}
+        self._number = 0
+
+    def add(self, event: CallEnded) -> None:
+        if len(self.lost) + len(self.recovered) >= _MOST_LISTED:
+            return
+        self._number += 1
+        self.lost[self._number] = event.call, event.lost or LostCall.of(event)
+        if event.key is not None:
+            self._of.setdefault(event.key, []).append(self._number)
+
+    def recover(self, key: Hashable) -> list[Call]:
+        """The call was answered: what was lost of it is no hole. Gives under what that was counted."""
+        found = [self.lost.pop(number) for number in self._of.pop(key, ())]
+        self.recovered += (lost for _, lost in found)
+        return [call for call, _ in found]
 
 
 def _count_attempt(counts: OperationReport, event: AttemptFailed) -> None:
@@ -146,19 +186,6 @@ def _count_attempt(counts: OperationReport, event: AttemptFailed) -> None:
         counts.throttled += 1
     elif event.outcome.kind is not Kind.FATAL:
         counts.broken += 1
-
-
-def _line(event: CallEnded) -> str:
-    outcome = event.outcome
-    return one_line(
-        event.call,
-        attempts=event.attempts,
-        waited=event.waited,
-        status=outcome.status if outcome else None,
-        code=outcome.code if outcome else None,
-        reason=event.stop.reason.value,
-        request_id=outcome.request_id if outcome else None,
-    )
 
 
 _REPORTS: Final[WeakSet[Report]] = WeakSet()

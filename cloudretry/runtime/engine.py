@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+from dataclasses import replace
 from random import Random, SystemRandom
-from threading import Lock
+from threading import RLock
 from typing import TYPE_CHECKING, TypeAlias
 
 from cloudretry.core.decision import Ask, Decision, Stop, StopReason
 from cloudretry.core.events import AttemptFailed, CallEnded
+from cloudretry.core.lost import LostCall
 from cloudretry.core.machine import ANSWERED, RetryMachine
 from cloudretry.core.outcome import Kind, Outcome
+from cloudretry.core.rule import rule_of
 from cloudretry.core.settings import for_credentials, single_attempt
 from cloudretry.errors import ConfigurationError
 from cloudretry.runtime.clock import current_clock
@@ -35,6 +39,10 @@ __all__ = ["Bounds", "Engine"]
 Bounds: TypeAlias = "Callable[[RetrySettings], RetrySettings]"
 
 logger = logging.getLogger("cloudretry")
+
+_building = RLock()
+if hasattr(os, "register_at_fork"):  # a child must not find it held by a thread that it does not have
+    os.register_at_fork(before=_building.acquire, after_in_parent=_building.release, after_in_child=_building.release)
 
 
 class Engine:
@@ -61,7 +69,6 @@ class Engine:
         self._rng = rng or SystemRandom()  # has no state, so forked workers don't draw the same delays and return as a crowd
         self._resolved: dict[tuple[Call, Bounds | None], RetrySettings] = {}
         self._plugins: dict[tuple[str, str], Plugin] = {}
-        self._building = Lock()
         self._faulty: set[int] = set()
         self._account_warned = False
         self._build_plugins(settings)
@@ -214,10 +221,16 @@ class Engine:
         if machine.told:  # already cancelled by an exception that the SDK reports as well
             return
         machine.told = True
-        OUTER_LOOPS.end(machine)
+        key = OUTER_LOOPS.end(machine)
         stop = machine.ended or ANSWERED
         queued = 0.0 if machine.place is None else machine.place.waited
-        self.tell(CallEnded(machine.call, machine.attempts, machine.outcome, stop, machine.waited, queued, machine.rounds))
+        event = CallEnded(machine.call, machine.attempts, machine.outcome, stop, machine.waited, queued, machine.rounds, key)
+        if stop is not ANSWERED and event.is_lost:
+            rule = rule_of(self.settings, machine.call, machine.settings, stop.reason)
+            lost = LostCall.of(event, page=machine.page, at=current_clock().wall(), rule=rule)
+            logger.log(logging.WARNING if _is_news(event) else logging.INFO, "lost call %s", lost)
+            event = replace(event, lost=lost)
+        self.tell(event)
 
     def tell(self, event: Event) -> None:
         """Tell every listener; one that raises is logged once and never breaks a call."""
@@ -250,10 +263,15 @@ class Engine:
         if retry.plugin is None:
             raise ConfigurationError("the strategy custom needs plugin, the name of an entry point in cloudretry.backoff")
         key = (retry.plugin, json.dumps(retry.plugin_options, sort_keys=True, default=repr))
-        with self._building:
+        with _building:
             if key not in self._plugins:
                 self._plugins[key] = build_plugin(retry.plugin, retry.plugin_options)
             return self._plugins[key]
+
+
+def _is_news(lost: CallEnded) -> bool:
+    """Whether more can be said than the program's own error says, such as that there are no credentials to sign with."""
+    return lost.attempts > 0 or lost.stop.reason is not StopReason.NOT_RETRYABLE
 
 
 def _heard(machine: RetryMachine, reply: Reply) -> Decision:

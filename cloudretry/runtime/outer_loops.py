@@ -11,7 +11,9 @@ from threading import RLock, current_thread
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from weakref import WeakKeyDictionary
 
-from cloudretry.core.decision import EXHAUSTED, StopReason
+from cloudretry.core.decision import EXHAUSTED
+from cloudretry.core.events import is_lost
+from cloudretry.core.machine import ANSWERED
 from cloudretry.core.outer_loops import OuterLoops
 from cloudretry.core.settings import single_attempt
 from cloudretry.runtime.clock import current_clock
@@ -30,7 +32,7 @@ logger = logging.getLogger("cloudretry")
 
 _PLAIN: Final = (str, bytes, bytearray, dict, type(None))
 _NAMES: Final[WeakKeyDictionary[Any, object]] = WeakKeyDictionary()
-"""Threads and tasks in which a call was given up, each with a name that is not used again when it has ended."""
+"""Threads and tasks in which a call was lost, each with a name that is not used again when it has ended."""
 
 
 class _Loops:
@@ -51,23 +53,25 @@ class _Loops:
         if self._known:
             self._recognise(machine, parameters)
 
-    def end(self, machine: RetryMachine) -> None:
-        """A call has ended."""
+    def end(self, machine: RetryMachine) -> Hashable | None:
+        """A call has ended. What tells which it was, where it is lost, or was answered after it had been lost just before."""
         parameters, machine.parameters = machine.parameters, None  # which refer to the request, and that to the machine
-        reason = machine.ended.reason if machine.ended else None
-        in_vain = reason in EXHAUSTED and (machine.rounds or machine.settings.max_retries)
-        if not in_vain and not (machine.rounds and reason is StopReason.ANSWERED):
-            return
-        if in_vain:
+        stop = machine.ended or ANSWERED
+        lost = is_lost(stop, machine.outcome)
+        if not lost and not (machine.again and stop is ANSWERED):
+            return None
+        if lost:
             _NAMES.setdefault(_here(), object())
         key = _key(machine, parameters)
         if key is None:
-            return
+            return None
         with self._lock:
-            if in_vain:
-                self._known.gave_up(key, current_clock().monotonic())
+            if lost:
+                tried = stop.reason in EXHAUSTED and bool(machine.rounds or machine.settings.max_retries)
+                self._known.gave_up(key, current_clock().monotonic(), tried=tried)
             else:
                 self._known.answered(key)
+        return key
 
     def _recognise(self, machine: RetryMachine, parameters: _Parameters) -> None:
         key = _key(machine, parameters)
@@ -75,6 +79,7 @@ class _Loops:
             return
         with self._lock:
             machine.rounds = self._known.rounds(key, current_clock().monotonic())
+            machine.again = key in self._known
             is_news = machine.rounds > 0 and machine.call not in self._reported
             if is_news:
                 self._reported.add(machine.call)

@@ -33,6 +33,7 @@ __all__ = ["Journal", "read_journal"]
 logger = logging.getLogger("cloudretry")
 
 _OPEN: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
+_MOST_HEADS: Final = 10_000
 _LONGEST_LINE: Final = 65_536  # bytes; ours have some hundreds
 _BEGIN: Final = b'{"time":'
 _encode: Final = json.JSONEncoder(separators=(",", ":")).encode
@@ -102,6 +103,8 @@ class Journal:
     def _entry(self, event: AttemptFailed | CallEnded) -> dict[str, Any]:
         head = self._heads.get(event.call)
         if head is None:
+            if len(self._heads) >= _MOST_HEADS:
+                self._heads = {}
             head = self._heads[event.call] = _head(event.call)
         if isinstance(event, CallEnded):
             return {"time": round(self._wall(), 3), **head, **_end(event)}
@@ -134,7 +137,7 @@ def _parsed(line: bytes) -> dict[str, Any] | None:
 
 
 def _head(call: Call) -> dict[str, Any]:
-    known = {"account": call.account, "region": call.region}
+    known = {"account": call.account, "principal": call.principal, "region": call.region}
     return {
         "provider": call.provider,
         "call": f"{call.service}:{call.operation}",

@@ -76,6 +76,6 @@ def test_a_history_is_one_line(serve: Make, hooked: Make, throttle: Make, clock:
     with pytest.raises(ClientError) as caught:
         hooked("sts", serve(throttle("sts")), {"max_retries": 1}).get_caller_identity()
     assert str(history(caught.value)) == (
-        f"sts:GetCallerIdentity@-/eu-west-1 attempts=2 waited={clock.sleeps[0]:.1f}s last=400 Throttling "
+        f"sts:GetCallerIdentity@key:581039954779/eu-west-1 attempts=2 waited={clock.sleeps[0]:.1f}s last=400 Throttling "
         "reason=max_retries request_id=00000000-0000-0000-0000-000000000001"
     )

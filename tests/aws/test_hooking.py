@@ -172,7 +172,10 @@ def test_an_override_by_account_says_so_when_the_account_is_not_known(
     known = attach(plain("sts", serve(answer("sts"))), configuration=configuration, account="111122223333")
     known.get_caller_identity()
     assert [record.getMessage() for record in caplog.records if record.name == "cloudretry"] == [
-        "overrides match by account, but the account of sts:GetCallerIdentity@-/eu-west-1 is not known; pass account="
+        (
+            "overrides match by account, but the account of sts:GetCallerIdentity@key:581039954779/eu-west-1 is not known;"
+            " pass account="
+        )
     ]
 
 

@@ -33,7 +33,10 @@ def test_each_further_round_gets_one_attempt(serve: Make, hooked: Make, throttle
     assert len(server.requests) == 9 + 7
     assert (report.total.calls, report.total.attempts, report.total.lost, report.total.repeated) == (8, 16, 8, 7)
     assert [record.getMessage() for record in caplog.records if "comes again" in record.getMessage()] == [
-        "sts:GetCallerIdentity@-/eu-west-1 was given up and comes again: a retry loop around it gets one attempt a round"
+        (
+            "sts:GetCallerIdentity@key:581039954779/eu-west-1 was given up and comes again:"
+            " a retry loop around it gets one attempt a round"
+        )
     ]
 
 

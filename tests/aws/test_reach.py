@@ -89,7 +89,7 @@ def test_a_region_that_never_answers_costs_one_connection(names: Any, silent_por
     assert names["asked"].count("ec2.dead-1.example.com") == 1
     assert clock.sleeps == []
     assert report.total.lost == 3
-    assert all("reason=unreachable" in line for line in report.lost)
+    assert all("reason=unreachable" in str(line) for line in report.lost)
 
 
 def test_a_region_without_a_name_costs_one_look_up(names: Any, clock: Any) -> None:

@@ -95,6 +95,6 @@ def test_an_interrupt_during_a_wait_is_told_and_leaks_nothing(
         with pytest.raises(KeyboardInterrupt):
             client.get_caller_identity()
     assert (report.total.calls, report.total.lost) == (1, 1)
-    assert "reason=cancelled" in report.lost[0]
+    assert "reason=cancelled" in str(report.lost[0])
     assert client.get_caller_identity()["Account"] == "111122223333"
     assert len(server.requests) == 2

@@ -99,3 +99,11 @@ def test_other_tasks_are_no_loop(serve: Make, pipeline: Make, error: Make, clock
 
     asyncio.run(sweep())
     assert len(server.requests) == 3 * 3
+
+
+def test_what_a_loop_got_in_the_end_is_no_loss(serve: Make, pipeline: Make, error: Make, answer: Make, clock: Any) -> None:
+    server, report = serve(*[error()] * 4, answer()), Report()
+    responses = rounds(lambda: pipeline(server, {"max_retries": 2}, listeners=[report]), *[("GET", PATH)] * 3)
+    assert [response.status_code for response in responses] == [429, 429, 200]
+    assert (report.total.calls, report.total.lost, report.total.recovered) == (3, 0, 2)
+    assert [(lost.page, lost.attempts) for lost in report.recovered] == [(1, 3), (1, 1)]

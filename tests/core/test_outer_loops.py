@@ -16,6 +16,17 @@ def test_a_call_that_was_given_up_is_known_for_two_minutes_after_its_last_round(
     assert not loops
 
 
+def test_one_that_was_not_tried_to_the_end_is_known_but_is_no_round() -> None:
+    loops = OuterLoops()
+    loops.gave_up("a", 10.0, tried=False)
+    assert ("a" in loops, loops.rounds("a", 20.0)) == (True, 0)
+    loops.gave_up("a", 20.0)
+    loops.gave_up("a", 30.0, tried=False)
+    assert ("a" in loops, loops.rounds("a", 40.0)) == (True, 1)
+    assert loops.rounds("a", 200.0) == 0
+    assert "a" not in loops
+
+
 def test_others_are_not_confused_with_it() -> None:
     loops = OuterLoops()
     loops.gave_up("a", 10.0)

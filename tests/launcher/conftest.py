@@ -84,9 +84,21 @@ def script(tmp_path: Path) -> Callable[..., str]:
 
 
 @pytest.fixture
-def throttling(serve: Any, Answer: Any) -> Any:
+def throttle(Answer: Any) -> Any:
+    """How STS and IAM say that it is too much."""
+    return Answer(400, THROTTLE)
+
+
+@pytest.fixture
+def identity(Answer: Any) -> Any:
+    """What STS says to GetCallerIdentity."""
+    return Answer(200, IDENTITY)
+
+
+@pytest.fixture
+def throttling(serve: Any, throttle: Any) -> Any:
     """An STS that throttles for ever."""
-    return serve(Answer(400, THROTTLE))
+    return serve(throttle)
 
 
 @pytest.fixture

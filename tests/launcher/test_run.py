@@ -229,6 +229,7 @@ def test_nested_runs_are_one(run: Any, command: list[str], script: Any, throttli
     assert (result.returncode, result.stdout) == (3, "ClientError\n")
     assert [line.partition(",")[0] for line in result.stderr.splitlines()] == [
         "cloudretry: this runs inside another `cloudretry run`",
+        next(line for line in result.stderr.splitlines() if line.startswith("lost call sts")),
         "cloudretry: 1 call in 1 process",
         next(line for line in result.stderr.splitlines() if "lost sts" in line),
     ]
@@ -255,18 +256,19 @@ def test_switched_off_is_off(run: Any, script: Any, throttling: Any, monkeypatch
 def test_what_was_lost_is_said_and_fails_the_run(run: Any, script: Any, throttling: Any, tmp_path: Path) -> None:
     result = run("--report", str(tmp_path / "out"), "--fail-on-loss", "--", sys.executable, script(ASK), throttling.url)
     assert (result.returncode, result.stdout) == (3, "ClientError\n")
-    summary, lost = result.stderr.splitlines()
+    logged, summary, lost = result.stderr.splitlines()
     assert re.fullmatch(
         r"cloudretry: 1 call in 1 process, 7 attempts, 7 throttled, \d\.\d s waited, 0\.0 s queued, 1 lost \(max_retries 1\)",
         summary,
     )
-    assert lost.startswith("cloudretry: lost sts:GetCallerIdentity@-/eu-west-1 attempts=7 ")
+    assert logged.startswith("lost call sts:GetCallerIdentity@key:581039954779/eu-west-1 attempts=7 ")
+    assert lost == "cloudretry: lost sts:GetCallerIdentity@key:581039954779/eu-west-1: 1 call (max_retries 1)"
     report = json.loads((tmp_path / "out" / "report.json").read_text())
-    assert report["lost"] == [lost.removeprefix("cloudretry: lost ")]
+    assert [record["line"] for record in report["lost"]] == [logged.removeprefix("lost call ")]
     (operation,) = report["operations"]
     assert (operation["operation"], operation["calls"], operation["lost"]) == ("GetCallerIdentity", 1, 1)
     believed = json.loads((tmp_path / "out" / "completeness.json").read_text())
-    assert believed == {"-": {"eu-west-1": {"sts:GetCallerIdentity": "partial"}}}
+    assert believed == {"key:581039954779": {"eu-west-1": {"sts:GetCallerIdentity": "partial"}}}
     (process,) = (tmp_path / "out").glob("processes-*/*.json")
     assert json.loads(process.read_text())["program"] == "program.py"
     told = list(read_journal(tmp_path / "out" / "journal.jsonl"))
@@ -313,7 +315,7 @@ def test_signals_are_as_a_program_expects_them_also_where_it_is_off(run: Any, mo
 def test_a_program_that_fails_has_found_nothing_for_sure(run: Any, script: Any, answering: Any, tmp_path: Path) -> None:
     run("--report", str(tmp_path / "out"), "--", sys.executable, script(f"{ASK}\nsys.exit(1)"), answering(0).url)
     believed = json.loads((tmp_path / "out" / "completeness.json").read_text())
-    assert believed == {"-": {"eu-west-1": {"sts:GetCallerIdentity": "partial"}}}
+    assert believed == {"key:581039954779": {"eu-west-1": {"sts:GetCallerIdentity": "partial"}}}
 
 
 @pytest.mark.wire
