@@ -47,8 +47,8 @@ def attach(thing: T, *, configuration: Source = None, account: str | None = None
     nothing happens.
 
     Args:
-        thing: a boto3 or botocore client, resource or session; or an Azure client, sync or aio, or an azure-core pipeline. A
-            retry policy of your own in it goes on deciding; its attempts are then recorded.
+        thing: a client, resource or session of boto3, botocore or aiobotocore; or an Azure client, sync or aio, or an
+            azure-core pipeline. A retry policy of your own in it goes on deciding; its attempts are then recorded.
         configuration: a Configuration, a mapping, a path, or None for the layers (file, environment, built-in).
         account: the account id, for overrides and reports, where the credentials (for Azure, the URL) don't tell it.
         report: counts what the calls come to; one may serve many clients.
@@ -101,7 +101,7 @@ def _edge_of(thing: object) -> Any:
 
         if aws.is_attachable(thing):
             return aws
-    raise TypeError(f"attach() takes a client, resource, session or pipeline of boto3 or Azure, not {type(thing).__name__}")
+    raise TypeError(f"attach() takes a client, session or pipeline of boto3, aiobotocore or Azure, not {type(thing).__name__}")
 
 
 def history(error: BaseException) -> History | None:

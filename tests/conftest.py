@@ -112,6 +112,11 @@ class LoopbackServer:
 
             do_GET = do_POST = do_PUT = do_HEAD = do_DELETE = do_CONNECT = _answer  # noqa: N815 - names of the base class
 
+            def handle_expect_100(self) -> bool:
+                expected = super().handle_expect_100()
+                self.wfile.flush()  # who waits for it gets it
+                return expected
+
             def log_message(self, *_: Any) -> None:
                 pass
 

@@ -33,6 +33,8 @@ ROOMS = {
 ONLY_IN = {
     "boto3": {"aws", "commands", "demo", "cli"},
     "botocore": {"aws", "commands", "demo", "cli", "simcloud", "testing"},  # service models, injected throttles
+    "aiobotocore": {"aws"},
+    "aiohttp": {"egress", "simcloud"},
     "azure": {"azure", "commands", "demo"},
     "pydantic": {"config"},
     "rich": {"cli", "demo", "report"},

@@ -56,12 +56,12 @@ def attach_any(thing: object, engine: Engine, *, account: str | None = None) -> 
     """
     target = client_of(thing) or core_session(thing)
     if target is None:
-        raise TypeError(f"attach() takes a boto3 or botocore client, resource or session, not {type(thing).__name__}")
+        raise TypeError(f"attach() takes a client, resource or session of boto3 or aiobotocore, not {type(thing).__name__}")
     hook = vars(target).get(_HOOK)
     if hook is not None:
         hook.renew(engine, account)
     elif isinstance(target, BaseClient):
-        setattr(target, _HOOK, ClientHook.on(target, engine, account=account))
+        setattr(target, _HOOK, _hook_for(target).on(target, engine, account=account))
     else:
         setattr(target, _HOOK, _SessionHook.on(target, engine, account=account))
 
@@ -101,10 +101,21 @@ class _SessionHook:
 def attach_made(client: Any, engine: Engine, *, account: str | None = None) -> None:
     """Hook a client that botocore makes now. One that is made in order to fetch credentials is bounded, and has no account."""
     bounds = for_credentials if _is_for_credentials() else None
-    setattr(client, _HOOK, ClientHook.on(client, engine, account=None if bounds else account, bounds=bounds))
+    setattr(client, _HOOK, _hook_for(client).on(client, engine, account=None if bounds else account, bounds=bounds))
 
 
-_CREDENTIAL_MODULES: Final = frozenset({"botocore.credentials", "botocore.tokens"})
+def _hook_for(client: BaseClient) -> type[ClientHook]:
+    """The hook of a client's kind: a program without aiobotocore does not import what that takes."""
+    if all(cls.__module__ != "aiobotocore.client" for cls in type(client).__mro__):
+        return ClientHook
+    from cloudretry.aws.aio_hook import AioClientHook
+
+    return AioClientHook
+
+
+_CREDENTIAL_MODULES: Final = frozenset(
+    {"botocore.credentials", "botocore.tokens", "aiobotocore.credentials", "aiobotocore.tokens"}
+)
 _DEEPEST_FRAME: Final = 40
 
 

@@ -27,9 +27,13 @@ __all__ = ["outcome_of", "outcome_of_error"]
 
 _ERROR_STATUS: Final = 300  # as botocore has it: a redirect that nobody follows is a ClientError
 _LONGEST_TEXT: Final = 1024
-_NAME_RESOLUTION: Final = frozenset({"NameResolutionError", "gaierror"})
-_BEFORE_THE_PROXY: Final = frozenset({"NewConnectionError", "NameResolutionError", "ConnectTimeoutError"})
-_CUT: Final = frozenset({"IncompleteRead", "IncompleteReadError"})
+_NAME_RESOLUTION: Final = frozenset({"NameResolutionError", "gaierror", "ClientConnectorDNSError"})
+_BEFORE_THE_PROXY: Final = frozenset(
+    {"NewConnectionError", "NameResolutionError", "ConnectTimeoutError", "ClientProxyConnectionError", "ConnectError"}
+)
+_CUT: Final = frozenset({"IncompleteRead", "IncompleteReadError", "ClientPayloadError"})
+_AFTER_CONNECTING: Final = frozenset({"ClientOSError", "ClientConnectionResetError", "ClientConnectionError", "WriteTimeout"})
+"""Of aiohttp and httpx: aiobotocore says of these, too, that it could not connect."""
 _CERTIFICATE: Final = frozenset({"SSLCertVerificationError", "CertificateError"})
 _BY_CLASS: Final[tuple[tuple[tuple[type[Exception], ...], tuple[Kind, Phase]], ...]] = (
     ((sdk.EndpointConnectionError, sdk.ConnectTimeoutError), (Kind.NOT_SENT, Phase.CONNECT)),
@@ -38,7 +42,8 @@ _BY_CLASS: Final[tuple[tuple[tuple[type[Exception], ...], tuple[Kind, Phase]], .
     ((sdk.ConnectionError, sdk.HTTPClientError), (Kind.TRANSIENT, Phase.SEND)),
 )
 """The first that fits; an exception that is none of these did not come from the network."""
-_TUNNEL: Final = re.compile(r"Tunnel connection failed: (\d{3})")
+_TUNNEL: Final = re.compile(r"(?:^|Tunnel connection failed: )(\d{3})\b")
+"""Of urllib3; aiohttp and httpx begin with the number."""
 
 
 def outcome_of(
@@ -148,6 +153,8 @@ def _how_far(error: Exception) -> tuple[Kind, Phase]:
         return Kind.TRANSIENT, Phase.BODY
     if isinstance(error, sdk.ProxyConnectionError):
         return _at_the_proxy(error, causes)
+    if causes & _AFTER_CONNECTING:
+        return Kind.TRANSIENT, Phase.SEND
     if isinstance(error, sdk.EndpointConnectionError) and causes & _NAME_RESOLUTION:
         return Kind.NOT_SENT, Phase.DNS
     return next((came_to for classes, came_to in _BY_CLASS if isinstance(error, classes)), (Kind.FATAL, Phase.SEND))

@@ -53,5 +53,5 @@ def remove_limiter(client: BaseClient) -> None:
         return
     for event in _LIMITED_EVENTS:
         for handler in list(handlers.prefix_search(event)):
-            if type(getattr(handler, "__self__", None)).__name__ == "ClientRateLimiter":
+            if type(getattr(handler, "__self__", None)).__name__.endswith("ClientRateLimiter"):  # aiobotocore's have a prefix
                 client.meta.events.unregister(event, handler)

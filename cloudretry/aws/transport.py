@@ -24,14 +24,16 @@ if TYPE_CHECKING:
     from botocore.client import BaseClient
 
     from cloudretry.aws.hook import ClientHook
-    from cloudretry.egress.botocore_way import BotocoreWay
+    from cloudretry.core.machine import RetryMachine
+    from cloudretry.egress.passage import Passage
     from cloudretry.egress.passages import Passages
     from cloudretry.runtime.current import Current
 
-__all__ = ["Transport", "put_before"]
+__all__ = ["BOTOCORES_OWN", "Transport", "has_own_proxies", "put_before", "turn_of"]
 
 _UNPACED: Final = nullcontext()
-_BOTOCORES_OWN: Final = 60
+BOTOCORES_OWN: Final = 60
+"""Seconds that one connection may take where nobody says anything."""
 _NO_BODY: Final = frozenset({204, 304})
 
 
@@ -51,7 +53,7 @@ class Transport:
         self._why_not = "it was given proxies of its own" if own_proxies else None
 
     @cached_property
-    def _passages(self) -> Passages[BotocoreWay]:
+    def _passages(self) -> Passages[Any]:
         """Made when a pool is used: a program without one does not import what it takes."""
         from cloudretry.aws.probe import get
         from cloudretry.egress.botocore_way import BotocoreWay, can_serve
@@ -61,7 +63,7 @@ class Transport:
             self._why_not = "its HTTP session is not botocore's"
         return Passages(lambda member, settings: BotocoreWay(self._inner, member, settings), get)
 
-    def send(self, request: AWSPreparedRequest) -> AWSResponse:
+    def send(self, request: AWSPreparedRequest) -> Any:
         """Send, and vouch for the answer.
 
         Raises:
@@ -80,32 +82,37 @@ class Transport:
         _check_length(request, response)
         return response
 
-    def _send(self, current: Current, request: AWSPreparedRequest) -> AWSResponse:
+    def _send(self, current: Current, request: AWSPreparedRequest) -> Any:
         """With the call's turn, through the pool if there is one."""
         machine = current.machine
-        turn = None if machine.place is None else machine.place.turn
-        with turn or _UNPACED:
-            if machine.settings.pool is None:
-                return self._send_directly(request)
-            destination = host_of(request.url).lower()
-            passage = self._passages.of(current.engine, machine, destination, self._why_not)
+        with turn_of(machine):
+            passage = self._passage(current, request.url)
             if passage is None:
                 return self._send_directly(request)
-            return send_through(passage, machine, destination, request)
+            return send_through(passage, machine, request)
 
-    def _send_directly(self, request: AWSPreparedRequest) -> AWSResponse:
-        host = host_of(request.url)
-        if is_held_unreachable(host, self._patience) and self._is_direct(request.url):
-            raise marked(EndpointConnectionError(endpoint_url=request.url, error="not answered before by this host"))
+    def _passage(self, current: Current, url: str) -> Passage[Any] | None:
+        """The way through the call's pool; None: the request goes out by itself."""
+        if current.machine.settings.pool is None:
+            return None
+        return self._passages.of(current.engine, current.machine, host_of(url).lower(), self._why_not)
+
+    def _send_directly(self, request: AWSPreparedRequest) -> Any:
+        self._refuse_unreachable(request.url)
         try:
             response: AWSResponse = self._inner.send(request)
         except (ConnectTimeoutError, EndpointConnectionError) as error:
-            self._missed(error, host, request.url)
+            self._missed(error, request.url)
             raise
-        REACH.reached(host)
+        REACH.reached(host_of(request.url))
         return response
 
-    def _missed(self, error: Exception, host: str, url: str) -> None:
+    def _refuse_unreachable(self, url: str) -> None:
+        if is_held_unreachable(host_of(url), self._patience) and self._is_direct(url):
+            raise marked(EndpointConnectionError(endpoint_url=url, error="not answered before by this host"))
+
+    def _missed(self, error: Exception, url: str) -> None:
+        host = host_of(url)
         timed_out = isinstance(error, ConnectTimeoutError)
         patience = patience_shown(host, causes_of(error), self._patience, timed_out=timed_out)
         if patience is not None and self._is_direct(url):
@@ -116,7 +123,7 @@ class Transport:
         proxies = getattr(self._inner, "_proxy_config", None)
         return proxies is None or not proxies.proxy_url_for(url)
 
-    def close(self) -> None:
+    def close(self) -> Any:
         """Close all connections."""
         self._inner.close()
         if "_passages" in vars(self):
@@ -127,20 +134,30 @@ class Transport:
         return getattr(self._inner, name)
 
 
+def turn_of(machine: RetryMachine) -> Any:
+    """The turn to send with, to be entered."""
+    place = machine.place
+    return _UNPACED if place is None or place.turn is None else place.turn
+
+
+def has_own_proxies(client: BaseClient) -> bool:
+    """Whether a client was given proxies, as opposed to those of the environment."""
+    return bool(getattr(client.meta.config, "proxies", None))
+
+
 def put_before(client: BaseClient, hook: ClientHook) -> None:
     """Put a Transport before a client's session, once, and shorten the time that one connection may take."""
     endpoint = client._endpoint  # type: ignore[attr-defined]  # noqa: SLF001 - botocore offers no public way
     if not isinstance(endpoint.http_session, Transport):
         patience = _shorten_connect_timeout(client, endpoint.http_session)
-        own_proxies = bool(getattr(client.meta.config, "proxies", None))
-        endpoint.http_session = Transport(endpoint.http_session, patience, hook, own_proxies=own_proxies)
+        endpoint.http_session = Transport(endpoint.http_session, patience, hook, own_proxies=has_own_proxies(client))
 
 
 def _shorten_connect_timeout(client: BaseClient, session: Any) -> float:
     """Seconds that a connection of this client may take from now on."""
     config: Any = client.meta.config
     manager = getattr(session, "_manager", None)
-    if manager is None or config.connect_timeout != _BOTOCORES_OWN:
+    if manager is None or config.connect_timeout != BOTOCORES_OWN:
         return float(config.connect_timeout or 0)
     session._timeout = Timeout(connect=reach.CONNECT_TIMEOUT, read=config.read_timeout)  # noqa: SLF001 - as above
     manager.connection_pool_kw["timeout"] = session._timeout  # noqa: SLF001 - as above

@@ -48,6 +48,8 @@ class RecordingConnector(aiohttp.TCPConnector):
         record = CURRENT.get() or Record()
         record.reused = True
         record.forwarded = self._route.http is not None and not req.is_ssl()
+        if record.forwarded:
+            req.headers.update(self._route.proxy_headers)  # which an older aiohttp says to a new connection alone
         connection = await super().connect(req, traces, timeout)
         record.at(Phase.SEND, Hop.MEMBER if record.forwarded else Hop.DESTINATION)
         return connection

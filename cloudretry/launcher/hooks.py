@@ -84,7 +84,7 @@ class Hooks:
         """Hook the SDKs that are imported, and the others when they are."""
         when_imported("botocore.client", self._on_botocore)
         when_imported("azure.core.pipeline", self._on_azure)
-        when_imported("aiobotocore.client", lambda _: say("aiobotocore is not hooked: its clients retry by themselves"))
+        when_imported("aiobotocore.client", self._on_aiobotocore)
         when_imported("awscli.botocore.client", self._on_awscli)
 
     def take_existing(self) -> None:
@@ -112,6 +112,22 @@ class Hooks:
         @wraps(make)
         def create_client(creator: Any, *args: Any, **kwargs: Any) -> Any:
             client = make(creator, *args, **kwargs)
+            self._attach(_AWS, client)
+            return client
+
+        setattr(create_client, _MARK, True)
+        creator.create_client = create_client
+
+    def _on_aiobotocore(self, module: ModuleType) -> None:
+        """Its creator overrides botocore's."""
+        creator: Any = getattr(module, "AioClientCreator", None)
+        make = getattr(creator, "create_client", None)
+        if make is None or hasattr(make, _MARK):
+            return
+
+        @wraps(make)
+        async def create_client(creator: Any, *args: Any, **kwargs: Any) -> Any:
+            client = await make(creator, *args, **kwargs)
             self._attach(_AWS, client)
             return client
 

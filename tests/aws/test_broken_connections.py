@@ -153,7 +153,7 @@ def test_botocore_is_told_none_or_zero_and_nothing_else(
     replies: list[Any] = []
     original = ClientHook.needs_retry
 
-    def recorded(self: ClientHook, *args: Any, **kwargs: Any) -> float | None:
+    def recorded(self: ClientHook, *args: Any, **kwargs: Any) -> Any:
         reply = original(self, *args, **kwargs)
         replies.append(reply)
         return reply
