@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ConnectTimeoutError, EndpointConnectionError
 
 from cloudretry.aws.egress import Exhausted, in_place_of_an_answer, no_page
-from cloudretry.aws.transport import BOTOCORES_OWN, Transport, has_own_proxies, turn_of
+from cloudretry.aws.transport import BOTOCORES_OWN, Transport, has_own_proxies, turn_of, watch
 from cloudretry.runtime import reach
 from cloudretry.runtime.current import CURRENT
 from cloudretry.runtime.reach import REACH, host_of
@@ -67,6 +67,7 @@ class AioTransport(Transport):
             self._missed(error, request.url)
             raise
         REACH.reached(host_of(request.url))
+        watch(request, response)
         return response
 
     async def close(self) -> None:

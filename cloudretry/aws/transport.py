@@ -105,6 +105,7 @@ class Transport:
             self._missed(error, request.url)
             raise
         REACH.reached(host_of(request.url))
+        watch(request, response)
         return response
 
     def _refuse_unreachable(self, url: str) -> None:
@@ -132,6 +133,14 @@ class Transport:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
+
+
+def watch(request: AWSPreparedRequest, response: Any) -> None:
+    """See to it that a body is told of that breaks off while the program reads it."""
+    if request.stream_output:
+        from cloudretry.egress.streamed import watch_streamed  # which most programs never need
+
+        watch_streamed(response.raw, CURRENT.get())
 
 
 def turn_of(machine: RetryMachine) -> Any:

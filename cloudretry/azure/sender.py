@@ -61,7 +61,7 @@ class Sender:
         with _turn_of(machine):
             passage = self._passage(current, request.url, options)
             if passage is None:
-                return self._inner.send(request, **options)
+                return _watched(self._inner.send(request, **options), current, options)
             try:
                 response = passage.send(
                     machine, host_of(request.url).lower(), lambda way, record: way.send(request, record, **options)
@@ -126,7 +126,7 @@ class AsyncSender(Sender):
         with _turn_of(machine):
             passage = self._passage(current, request.url, options)
             if passage is None:
-                return await self._inner.send(request, **options)
+                return _watched(await self._inner.send(request, **options), current, options)
             try:
                 response = await passage.send_async(
                     machine, host_of(request.url).lower(), lambda way, record: way.send(request, record, **options)
@@ -212,9 +212,21 @@ def _would_pass_as_data(machine: RetryMachine, response: Any) -> bool:
     return bool(machine.journey.is_proxys) and response.status_code < _ERROR_STATUS
 
 
+def _watched(response: Any, current: Current, options: dict[str, Any]) -> Any:
+    """The response, whose body is told of if it breaks off while the program reads it as a stream."""
+    if options.get("stream") and (inner := _inner_of(response)) is not None:
+        from cloudretry.egress.streamed import watch_streamed  # which most programs never need
+
+        watch_streamed(inner, current)
+    return response
+
+
+def _inner_of(response: Any) -> Any:
+    return getattr(response, "_internal_response", None) or getattr(response, "internal_response", None)
+
+
 def _close(response: Any) -> Any:
-    inner = getattr(response, "_internal_response", None) or response.internal_response
-    return inner.close()
+    return _inner_of(response).close()
 
 
 def _a_page(response: Any) -> ServiceResponseError:

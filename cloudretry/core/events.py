@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from cloudretry.core.lost import LostCall
     from cloudretry.core.outcome import Outcome
 
-__all__ = ["AttemptFailed", "CallEnded", "Event", "Listener", "MemberChanged", "is_lost"]
+__all__ = ["AttemptFailed", "BodyCut", "CallEnded", "Event", "Listener", "MemberChanged", "is_lost"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,5 +64,16 @@ def is_lost(stop: Stop, outcome: Outcome | None) -> bool:
     return outcome is None or outcome.kind is not Kind.FATAL or outcome.status is None  # of an interrupted attempt is none
 
 
-Event = AttemptFailed | CallEnded | MemberChanged
+@dataclass(frozen=True, slots=True)
+class BodyCut:
+    """A streamed body broke off while the program was reading it: its call had been answered. The program has the SDK's error.
+
+    `outcome.code`: what happened, such as `reset` or `timeout`.
+    """
+
+    call: Call
+    outcome: Outcome
+
+
+Event = AttemptFailed | CallEnded | BodyCut | MemberChanged
 Listener = Callable[[Event], None]

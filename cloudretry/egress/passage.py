@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from cloudretry.core.decision import StopReason
@@ -19,6 +20,7 @@ from cloudretry.egress.ends import end_of
 from cloudretry.egress.pool import EgressPool, Lease, Tries
 from cloudretry.egress.pools import pool_of, show
 from cloudretry.egress.record import Record
+from cloudretry.egress.streamed import teller
 from cloudretry.egress.ways import Ways
 from cloudretry.runtime.clock import current_clock
 from cloudretry.runtime.current import CURRENT
@@ -59,6 +61,7 @@ class Journey:
     """One call's way through a pool, over all its attempts. Not shared between threads.
 
     Args:
+        cut: told how reading a streamed body ended, where that fails after the call.
         waited_elsewhere: seconds that it has waited for members of another pool.
         member: through which the last try went; None: none could be had.
         end: how that try ended.
@@ -68,6 +71,7 @@ class Journey:
 
     pool: EgressPool
     tries: Tries
+    cut: Callable[[TryEnd], None] | None = None
     waited_elsewhere: float = 0.0
     member: str | None = None
     end: TryEnd | None = None
@@ -100,7 +104,7 @@ class Journey:
         """End a try. True: the next member's turn. False: hand over what the try came to. Raises NoMember."""
         self.last, self.end = answer, end_of(record, answer, per_mib=self.pool.settings.slow.per_mib)
         step = lease.end(self.end)
-        record.afterwards = lease.after
+        record.afterwards = lease.after if self.cut is None else partial(_both, lease.after, self.cut)
         if step is DONE:
             return False
         if isinstance(step, Again):
@@ -255,10 +259,16 @@ class Passage(Generic[W]):
         if journey is None or journey.pool is not self.pool:  # it may have become known whose call it is: see engine.rename
             call, before = machine.call, machine.held
             tries = self.pool.tries(call=str(call), key=call.account or destination)
-            journey = machine.journey = Journey(self.pool, tries, before)
+            current = CURRENT.get()
+            journey = machine.journey = Journey(self.pool, tries, None if current is None else teller(current), before)
         else:
             journey.begin()
         return journey
+
+
+def _both(first: Callable[[TryEnd], None], second: Callable[[TryEnd], None], end: TryEnd) -> None:
+    first(end)
+    second(end)
 
 
 def _judge(lease: Lease, record: Record, answer: Any) -> None:

@@ -60,6 +60,7 @@ class Summary:
             f"{total.waited:.1f} s waited, {total.queued:.1f} s queued, {total.lost} lost{_reasons(self.lost)}"
             f"{f', {total.repeated} repeated by loops around them' if total.repeated else ''}"
             f"{f', {total.recovered} recovered by them' if total.recovered else ''}"
+            f"{f', {total.cut} bodies cut short' if total.cut else ''}"
         )
 
     def _lost_lines(self) -> Iterator[str]:

@@ -19,8 +19,8 @@ def completeness(
 ) -> dict[str, dict[str, dict[str, Completeness]]]:
     """Account → region → `service:Operation` → whether all that was asked was answered; `-` where it is not known.
 
-    `partial`: some calls were lost or refused, but for those about what is not there. `denied`: all were denied. What was never
-    asked is not in it.
+    `partial`: some calls were lost or refused, but for those about what is not there, or a body broke off while it was being
+    read. `denied`: all were denied. What was never asked is not in it.
 
     Args:
         counts: account, region, `service:Operation`, and what its calls came to.
@@ -36,4 +36,4 @@ def completeness(
 def _one(counts: OperationReport, *, finished: bool) -> Completeness:
     if counts.denied and counts.denied == counts.calls:
         return "denied"
-    return "complete" if finished and not counts.lost and counts.refused == counts.absent else "partial"
+    return "complete" if finished and not (counts.lost or counts.cut) and counts.refused == counts.absent else "partial"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from weakref import WeakSet
 
 from cloudretry.core.decision import StopReason
-from cloudretry.core.events import AttemptFailed, CallEnded, Event, Listener, MemberChanged
+from cloudretry.core.events import AttemptFailed, BodyCut, CallEnded, Event, Listener, MemberChanged
 from cloudretry.core.lost import LostCall
 from cloudretry.core.outcome import Kind, is_absent, is_denied
 from cloudretry.errors import CallsLost
@@ -33,6 +33,7 @@ class OperationReport:
     A call is lost when it ended without the provider's answer to it: throttled, broken or not sent to the end. One that the
     provider refused is `refused`; of these, `denied` was for want of a right, and `absent` was about what is not there: that is
     an answer. `repeated`: calls that came again just after they were given up, because the program has a retry loop of its own.
+    `cut`: answers whose streamed body broke off while the program was reading it; it has the SDK's error, and may ask again.
     `recovered`: lost calls that are not counted as lost any more, because the same call was answered just after.
     """
 
@@ -46,6 +47,7 @@ class OperationReport:
     absent: int = 0
     lost: int = 0
     recovered: int = 0
+    cut: int = 0
     repeated: int = 0
     waited: float = 0.0
     queued: float = 0.0
@@ -125,6 +127,8 @@ class Report:
                 counts = self._operations[event.call] = OperationReport()
             if isinstance(event, AttemptFailed):
                 _count_attempt(counts, event)
+            elif isinstance(event, BodyCut):
+                counts.cut += 1
             else:
                 self._count_call(counts, event)
 

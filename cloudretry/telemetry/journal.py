@@ -5,8 +5,8 @@
     {"time":1764489601.002,"provider":"aws","call":"ec2:DescribeInstances","account":"111122223333","region":"eu-west-1",
      "ended":"answered","attempts":2,"waited":0.71}
 
-Times are epoch seconds, waits are seconds; what is not known or zero is left out. Parameters, messages, headers and credentials
-are never in it.
+`"body":"reset"` and the like: an answer's body broke off while the program was reading it. Times are epoch seconds, waits are
+seconds; what is not known or zero is left out. Parameters, messages, headers and credentials are never in it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from cloudretry.core.decision import Retry, Stop
-from cloudretry.core.events import AttemptFailed, CallEnded
+from cloudretry.core.events import AttemptFailed, BodyCut, CallEnded
 from cloudretry.core.history import printable
 from cloudretry.core.member_changes import MemberChanged
 
@@ -100,7 +100,7 @@ class Journal:
         self._failed = True
         logger.warning("the journal ends here: %s", why)
 
-    def _entry(self, event: AttemptFailed | CallEnded) -> dict[str, Any]:
+    def _entry(self, event: AttemptFailed | BodyCut | CallEnded) -> dict[str, Any]:
         head = self._heads.get(event.call)
         if head is None:
             if len(self._heads) >= _MOST_HEADS:
@@ -108,6 +108,8 @@ class Journal:
             head = self._heads[event.call] = _head(event.call)
         if isinstance(event, CallEnded):
             return {"time": round(self._wall(), 3), **head, **_end(event)}
+        if isinstance(event, BodyCut):
+            return {"time": round(event.outcome.wall, 3), **head, "body": event.outcome.code or "cut"}
         return {"time": round(event.outcome.wall, 3), **head, **_attempt(event)}
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from cloudretry.core.decision import Retry, StopReason
-from cloudretry.core.events import AttemptFailed, CallEnded
+from cloudretry.core.events import AttemptFailed, BodyCut, CallEnded
 from cloudretry.core.history import printable
 from cloudretry.errors import MissingExtra
 
@@ -51,6 +51,7 @@ class OpenTelemetry:
         self._failures = meter.create_counter("cloudretry.failures", "{attempt}")
         self._wait = meter.create_histogram("cloudretry.wait", "s")
         self._queue = meter.create_histogram("cloudretry.queue", "s")
+        self._cuts = meter.create_counter("cloudretry.bodies_cut", "{call}")
         self._changes = meter.create_counter("cloudretry.member_changes", "{change}")
         self._known: dict[Call, dict[str, str]] = {}
 
@@ -60,6 +61,8 @@ class OpenTelemetry:
             self._failed(event)
         elif isinstance(event, CallEnded):
             self._ended(event)
+        elif isinstance(event, BodyCut):
+            self._cuts.add(1, {**self._attributes(event.call), **_failure(event.outcome)})
         else:
             self._changes.add(1, _change(event))
 
