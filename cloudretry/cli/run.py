@@ -101,8 +101,10 @@ def _supervised(
     from cloudretry.launcher.supervise import run_to_end
 
     write_compiled(configuration.settings, folder.settings)
+    # clients that the program attaches by itself have the same file, unless they are given another
+    environ = {**os.environ, "CLOUDRETRY_CONFIG": os.path.abspath(file)} if file else os.environ  # noqa: PTH100 - paths stay text
     try:
-        status = run_to_end(command, child_environment(folder, os.environ), _watch(configuration, file, folder))
+        status = run_to_end(command, child_environment(folder, environ), _watch(configuration, file, folder))
     except OSError as error:
         _say(f"{command[0]}: {error.strerror}")
         return _NOT_FOUND if isinstance(error, FileNotFoundError) else _CAN_T_START
@@ -115,7 +117,6 @@ def _supervised(
     with suppress(OSError):  # there may be no stderr any more
         _tell(summary, folder, asked=fail_on_loss or report is not None)
     if report is not None:
-        report.take_journal(folder.journal)
         for failure in report.write(summary, finished=status == 0):
             with suppress(OSError):  # as above
                 _say(failure)
@@ -147,7 +148,7 @@ def _tell(summary: Summary, folder: RunFolder, *, asked: bool) -> None:
 def _folders(report: str | None) -> Iterator[tuple[RunFolder, ReportFolder | None]]:
     """The run's private folder, for as long as it lasts, and the one that was asked for, which stays."""
     from cloudretry.launcher.report_folder import ReportFolder
-    from cloudretry.launcher.run_folder import RunFolder
+    from cloudretry.launcher.run_folder import JOURNAL, RunFolder
 
     with tempfile.TemporaryDirectory(prefix="cloudretry-run-") as path:
         folder = RunFolder(path)
@@ -158,7 +159,8 @@ def _folders(report: str | None) -> Iterator[tuple[RunFolder, ReportFolder | Non
         try:
             left = ReportFolder(report)
             os.symlink(left.processes, folder.processes)  # noqa: PTH211 - as above
-            os.close(os.open(folder.journal, os.O_WRONLY | os.O_CREAT, 0o600))
+            os.symlink(left.path, folder.report)  # noqa: PTH211 - as above
+            os.close(os.open(os.path.join(left.path, JOURNAL), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))  # noqa: PTH118 - as above
         except OSError as error:
             raise CloudRetryError(f"{report}: can't be the folder of a report: {error.strerror}") from None
         yield folder, left

@@ -44,8 +44,9 @@ def _engine(folder: RunFolder) -> Engine:
     found = read_compiled(folder.settings)
     program = os.path.basename(sys.argv[0]) if sys.argv else ""  # noqa: PTH119 - pathlib is not needed
     listeners: list[Listener] = [Counts(os.path.realpath(folder.processes), program)]
-    if os.path.exists(folder.journal):  # noqa: PTH110 - as above
+    journal = folder.journal()
+    if journal is not None:
         from cloudretry.telemetry.journal import Journal
 
-        listeners.append(Journal(folder.journal))
+        listeners.append(Journal(journal))
     return Engine(found.settings, listeners=listeners, watch=Watch(found, partial(read_compiled, folder.settings)))

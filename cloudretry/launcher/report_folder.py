@@ -1,4 +1,8 @@
-"""The folder of `--report`: what a run leaves there is its owner's alone, and takes the place of what the last one left."""
+"""The folder of `--report`: what a run leaves there is its owner's alone.
+
+What the last run left is gone when the next one begins: whoever reads of completeness there while a run goes on, or after it
+was killed, must not read of another one's.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +12,11 @@ import re
 import secrets
 import tempfile
 from contextlib import suppress
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+from cloudretry.launcher.run_folder import JOURNAL
 
 if TYPE_CHECKING:
     from cloudretry.launcher.summary import Summary
@@ -18,38 +25,40 @@ __all__ = ["ReportFolder"]
 
 _REPORT: Final = "report.json"
 _COMPLETENESS: Final = "completeness.json"
-_JOURNAL: Final = "journal.jsonl"
 _PREFIX: Final = "processes-"
 _FOLDER: Final = re.compile(rf"{_PREFIX}\w+")
 _COUNTS: Final = re.compile(r"\d+-[0-9a-f]{8}(\.json)?")
 
 
 class ReportFolder:
-    """Made where it is not there. Raises OSError where it can't be.
+    """Made where it is not there, and emptied of what the last run left. Raises OSError where it can't be.
 
     Attributes:
-        processes: the absolute path of a new folder, for what the processes of this run count.
+        path: the folder's own, absolute.
+        processes: the absolute path of a new folder in it, for what the processes of this run count.
     """
 
     def __init__(self, path: str) -> None:
-        self._path = Path(path)
+        self._path = Path(path).absolute()
         self._path.mkdir(parents=True, exist_ok=True)
-        self.processes = str(Path(tempfile.mkdtemp(prefix=_PREFIX, dir=path)).absolute())
-
-    def take_journal(self, journal: str) -> None:
-        """Move what the processes have written; where that fails, it stays with what they have counted."""
-        with suppress(OSError):
-            Path(journal).replace(self._path / _JOURNAL)
+        last = self._last()
+        for name in (_COMPLETENESS, _REPORT, JOURNAL):
+            (self._path / name).unlink(missing_ok=True)
+        if last is not None:
+            _remove(last)
+        self._started = datetime.now(timezone.utc)
+        self.path = str(self._path)
+        self.processes = tempfile.mkdtemp(prefix=_PREFIX, dir=self.path)
 
     def write(self, summary: Summary, *, finished: bool) -> list[str]:
-        """Replace the files of the last run, and remove what its processes had counted. What could not be, and why."""
-        last = self._last()
-        believed = summary.completeness(finished=finished)
-        texts = {_REPORT: summary.as_json(folder=Path(self.processes).name), _COMPLETENESS: believed}
-        failed = [f"{name}: not written: {why}" for name, text in texts.items() if (why := self._replace(name, text))]
-        if last is not None and not failed:
-            _remove(last)
-        return failed
+        """Write what it came to. What could not be written, and why."""
+        about = {
+            "started": self._started.isoformat(timespec="seconds"),
+            "ended": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            "folder": Path(self.processes).name,
+        }
+        texts = {_REPORT: summary.as_json(about), _COMPLETENESS: summary.completeness(finished=finished)}
+        return [f"{name}: not written: {why}" for name, text in texts.items() if (why := self._replace(name, text))]
 
     def _replace(self, name: str, text: str) -> str | None:
         temporary = self._path / f".{name}.{secrets.token_hex(8)}"
@@ -70,7 +79,7 @@ class ReportFolder:
             found = self._path / name if _FOLDER.fullmatch(name) else None
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return None
-        return found if found and found.name != Path(self.processes).name and not found.is_symlink() else None
+        return found if found and not found.is_symlink() else None
 
 
 def _remove(folder: Path) -> None:

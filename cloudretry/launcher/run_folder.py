@@ -6,8 +6,9 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-__all__ = ["RUN", "RunFolder", "child_environment", "running"]
+__all__ = ["JOURNAL", "RUN", "RunFolder", "child_environment", "running"]
 
+JOURNAL: Final = "journal.jsonl"
 RUN: Final = "CLOUDRETRY_RUN"
 """The variable that names the folder. Neither it nor the command line holds a secret; the folder is its owner's alone."""
 
@@ -17,14 +18,14 @@ _BOOTSTRAP: Final = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bo
 class RunFolder:
     """Where what lies. Every process of the program writes a file of its own into `processes`.
 
-    All of them write the journal, where the parent has made one.
+    All of them write the journal, where the parent has made one, in the folder to which `report` leads.
     """
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.settings = os.path.join(path, "settings.json")  # noqa: PTH118 - paths stay text: pathlib is slow to import
         self.processes = os.path.join(path, "processes")  # noqa: PTH118 - as above
-        self.journal = os.path.join(self.processes, "journal.jsonl")  # noqa: PTH118 - as above
+        self.report = os.path.join(path, "report")  # noqa: PTH118 - as above
         self._reached = os.path.join(path, "reached")  # noqa: PTH118 - as above
 
     def exists(self) -> bool:
@@ -34,6 +35,11 @@ class RunFolder:
     def reach(self) -> None:
         """Say that a Python process of the program is under cloudretry."""
         os.close(os.open(self._reached, os.O_WRONLY | os.O_CREAT, 0o600))
+
+    def journal(self) -> str | None:
+        """The path of the journal that the parent has made, which stays when the run's own folder is gone; None without one."""
+        path = os.path.join(os.path.realpath(self.report), JOURNAL)  # noqa: PTH118 - as above
+        return path if os.path.exists(path) else None  # noqa: PTH110 - as above
 
     def is_reached(self) -> bool:
         """Whether any was."""
@@ -45,7 +51,7 @@ class RunFolder:
         Raises OSError where the program has removed the folder.
         """
         names = set(os.listdir(self.processes))  # noqa: PTH208 - as above
-        for name in sorted(names - {os.path.basename(self.journal)}):  # noqa: PTH119 - as above
+        for name in sorted(names):
             if name.endswith(".json") or f"{name}.json" not in names:
                 yield os.path.join(self.processes, name)  # noqa: PTH118 - as above
 

@@ -89,13 +89,13 @@ class Summary:
     def _sorted(self) -> list[tuple[Key, OperationReport]]:
         return sorted(self.operations.items(), key=itemgetter(0))
 
-    def as_json(self, *, folder: str | None = None) -> str:
-        """All of it. `folder`: the name of the one in which the processes have counted."""
+    def as_json(self, about: Mapping[str, str]) -> str:
+        """All of it, after what is to be said about the run."""
         operations = [
             {**{name: part or None for name, part in zip(CALL_FIELDS, key, strict=True)}, **asdict(counts)}
             for key, counts in self._sorted()
         ]
-        document = {"processes": self.processes, "folder": folder, "total": asdict(self.total)}
+        document = {**about, "processes": self.processes, "total": asdict(self.total)}
         records = {"lost": self.lost, "recovered": self.recovered}
         listed = {name: [each.to_dict() for each in found] for name, found in records.items()}
         return json.dumps({**document, "operations": operations, **listed}, indent=2)
@@ -118,8 +118,8 @@ def _reasons(lost: Iterable[LostCall]) -> str:
 
 def _missing(lost: Iterable[LostCall]) -> str:
     """Of a listing all pages from the lost one on are missing, for it alone would have led to the next."""
-    pages = [each.page for each in lost if each.page is not None]
-    return f", pages from {min(pages)} on are missing" if pages else ""
+    first = min((each.page for each in lost if each.page is not None), default=1)
+    return f", pages from {first} on are missing" if first > 1 else ""
 
 
 def _some(number: int, one: str, more: str) -> str:

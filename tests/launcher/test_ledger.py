@@ -185,6 +185,24 @@ def test_a_second_run_takes_the_place_of_the_first(run: Any, script: Any, thrott
         assert sorted(path.name for path in out.glob("processes-*")) == sorted(["processes-mine", report["folder"]])
 
 
+@pytest.mark.wire
+def test_while_a_run_goes_on_nothing_of_the_last_one_can_be_read(
+    run: Any, script: Any, throttling: Any, answering: Any, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    run("--report", str(out), "--", sys.executable, script(LOOPS), answering(0).url)
+    first = left_in(out)
+    assert first["started"] <= first["ended"]
+    looks = f"{LOOPS}\nimport os\nprint(sorted(os.listdir(sys.argv[2])))\nprint(open(sys.argv[2] + '/journal.jsonl').read())\n"
+    killed = f"{looks}os.kill(os.getppid(), 9)"
+    result = run("--report", str(out), "--", sys.executable, script(killed), throttling.url, str(out))
+    assert result.returncode == -9
+    listed, journal = result.stdout.split("ClientError\n")[-1].split("\n", 1)
+    assert [name for name in eval(listed) if not name.startswith("processes-")] == ["journal.jsonl"]  # noqa: S307 - of our own
+    assert "max_retries" in journal
+    assert not (out / "completeness.json").exists()
+
+
 def test_of_a_folder_that_somebody_else_uses_nothing_is_removed(run: Any, tmp_path: Path) -> None:
     out, folder = tmp_path / "out", tmp_path / "out" / "processes-mine"
     folder.mkdir(parents=True)

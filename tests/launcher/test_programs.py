@@ -184,3 +184,15 @@ def test_what_a_command_calls_is_counted_as_well(
     result = run("--fail-on-loss", "--", sys.executable, script(COMMANDS), throttling.url)
     assert (result.returncode, result.stdout) == (3, "2\n2\n")
     assert "2 calls in 1 process, 4 attempts" in result.stderr
+
+
+@pytest.mark.parametrize("inside", ["", "client = cloudretry.attach(client)\n"])
+def test_the_file_of_a_run_holds_for_what_the_program_attaches_too(
+    run: Any, script: Any, throttling: Any, tmp_path: Path, inside: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CLOUDRETRY__AWS__MAX_RETRIES")
+    (tmp_path / "c.toml").write_text("[aws]\nmax_retries = 2\n")
+    text = f"import sys, boto3, cloudretry\nclient = boto3.client('sts', endpoint_url=sys.argv[1])\n{inside}"
+    text += "try:\n    client.get_caller_identity()\nexcept Exception:\n    pass"
+    run("--config", str(tmp_path / "c.toml"), "--", sys.executable, script(text), throttling.url)
+    assert len(throttling.requests) == 3

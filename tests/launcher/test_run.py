@@ -171,7 +171,7 @@ def test_no_secret_in_the_environment_or_on_the_command_line(run: Any, tmp_path:
     result = run("--config", str(tmp_path / "c.toml"), "--", *command)
     environment, line, settings, path, folder_mode, mode, has_pydantic = json.loads(result.stdout)
     added = {name for name, value in environment.items() if plain_environment.get(name) != value}
-    assert added == {"PYTHONPATH", "CLOUDRETRY_RUN"}
+    assert added == {"PYTHONPATH", "CLOUDRETRY_RUN", "CLOUDRETRY_CONFIG"}
     assert "hush" not in json.dumps({name: environment[name] for name in added}) + line
     assert "${env:PROXY_PASSWORD}" in settings
     assert "hush-1" not in settings
