@@ -95,17 +95,19 @@ def microseconds(work: Callable[[], object], rounds: int) -> float:
 def pieces(hooked: Any) -> dict[str, float]:
     """What each step adds to the ones before it: a turn that is taken is used and judged, as in a call."""
     hook, seen = captured(hooked)
-    context = seen["needs-retry"]["request_dict"]["context"]
     request, (answer, _) = seen["before-send"]["request"], seen["needs-retry"]["response"]
-    transport = Transport(SimpleNamespace(send=lambda _: answer), 5.0, hook, own_proxies=False)
+    transport = Transport(SimpleNamespace(send=lambda _: answer), 5.0, own_proxies=False)
+    context = seen["needs-retry"]["request_dict"]["context"]
+    request_dict, parsed = seen["needs-retry"]["request_dict"], seen["after-call"]["parsed"]
     steps: dict[str, Callable[[], object]] = {
         "before-parameter-build: see for which page it asks": lambda: hook.before_parameter_build(
             **seen["before-parameter-build"]
         ),
+        "around the request: put another call aside": lambda: hook.begun(request_dict),
         "request-created: begin the call, take a turn": lambda: hook.request_created(**seen["request-created"]),
         "transport: use the turn, check host and length": lambda: transport.send(request),
         "needs-retry: see the answer": lambda: hook.needs_retry(**seen["needs-retry"]),
-        "after-call: count it": lambda: hook.after_call(**seen["after-call"]),
+        "around the request: count it": lambda: hook.answered(parsed, context),
     }
 
     def until(number: int) -> Callable[[], None]:

@@ -8,22 +8,19 @@ from __future__ import annotations
 import asyncio
 import logging
 from functools import cache
-from inspect import ismethod
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from weakref import WeakMethod
 
 from cloudretry import errors
 from cloudretry.aws.aio_transport import put_before
-from cloudretry.aws.hook import ClientHook, overdue, refuse_damaged
+from cloudretry.aws.hook import ClientHook, overdue, refuse_damaged, weakly
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from botocore.awsrequest import AWSRequest
     from botocore.client import BaseClient
     from botocore.model import OperationModel
 
-    from cloudretry.runtime.engine import Engine
 
 __all__ = ["AioClientHook"]
 
@@ -35,15 +32,23 @@ _ERROR_STATUS: Final = 300
 class AioClientHook(ClientHook):
     """The same for a client whose calls are awaited. A call is one task's, and so is what it keeps in the context."""
 
-    @classmethod
-    def on(cls, client: BaseClient, engine: Engine, **options: Any) -> ClientHook:
-        """As ClientHook; a call whose task is cancelled is ended, wherever it is."""
-        hook = super().on(client, engine, **options)
-        _watch_for_the_end(client, hook)
-        return hook
-
     def _stand_before(self, client: BaseClient) -> None:
-        put_before(client, self)
+        put_before(client)
+
+    def _stand_around(self, endpoint: Any) -> None:
+        make = weakly(endpoint.make_request)
+
+        async def make_request(operation_model: OperationModel, request_dict: dict[str, Any]) -> Any:
+            context = self.begun(request_dict)
+            try:
+                http, parsed = await make()(operation_model, request_dict)
+            except BaseException as error:
+                self.failed(error, context)
+                raise
+            self.answered(parsed, context)
+            return http, parsed
+
+        endpoint.make_request = make_request
 
     async def request_created(self, request: AWSRequest, operation_name: str, **_: object) -> None:
         """Begin a call's attempt with its turn."""
@@ -106,31 +111,6 @@ async def _read(response: tuple[Any, dict[str, Any]] | None, operation: Operatio
         return response
     http, parsed = response
     return _Read(http.status_code, http.headers, await http.content), parsed
-
-
-def _watch_for_the_end(client: BaseClient, hook: ClientHook) -> None:
-    """Tell the hook of a call whose task is cancelled: aiobotocore tells nobody.
-
-    Neither the client nor its endpoint is referred to, so that they are freed at once.
-    """
-    endpoint = client._endpoint  # type: ignore[attr-defined]  # noqa: SLF001 - there is no public way
-    make = _weakly(endpoint.make_request)
-
-    async def make_request(operation_model: OperationModel, request_dict: dict[str, Any]) -> Any:
-        try:
-            return await make()(operation_model, request_dict)
-        except Exception:
-            raise
-        except BaseException:
-            hook.cancelled(request_dict["context"])
-            raise
-
-    endpoint.make_request = make_request
-
-
-def _weakly(method: Callable[..., Any]) -> Callable[[], Any]:
-    """Gives it, and does not keep its object alive; a function that somebody has put in its place, as it is."""
-    return WeakMethod(method) if ismethod(method) else lambda: method
 
 
 def _in_asyncio() -> bool:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import copy
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from botocore.exceptions import ConnectTimeoutError, EndpointConnectionError
 
+from cloudretry.aws.causes import causes_of
 from cloudretry.aws.egress import Exhausted, in_place_of_an_answer, no_page
 from cloudretry.aws.transport import BOTOCORES_OWN, Transport, has_own_proxies, turn_of, watch
 from cloudretry.runtime import reach
@@ -18,13 +19,15 @@ if TYPE_CHECKING:
     from botocore.awsrequest import AWSPreparedRequest
     from botocore.client import BaseClient
 
-    from cloudretry.aws.hook import ClientHook
     from cloudretry.core.machine import RetryMachine
     from cloudretry.egress.passage import Passage
     from cloudretry.egress.passages import Passages
     from cloudretry.runtime.current import Current
 
 __all__ = ["AioTransport", "put_before"]
+
+_NO_SIGN_OF_THE_HOST: Final = frozenset({"PoolTimeout", "ReadTimeout", "WriteTimeout"})
+"""httpx's, which aiobotocore takes for connections that can't be made: all of a client's may be busy."""
 
 
 class AioTransport(Transport):
@@ -69,6 +72,10 @@ class AioTransport(Transport):
         REACH.reached(host_of(request.url))
         watch(request, response)
         return response
+
+    def _missed(self, error: Exception, url: str) -> None:
+        if all(type(cause).__name__ not in _NO_SIGN_OF_THE_HOST for cause in causes_of(error)):
+            super()._missed(error, url)
 
     async def close(self) -> None:
         """Close all connections."""
@@ -119,7 +126,7 @@ async def _send_through(passage: Passage[Any], machine: RetryMachine, request: A
     return no_page(machine, response)
 
 
-def put_before(client: BaseClient, hook: ClientHook) -> None:
+def put_before(client: BaseClient) -> None:
     """Put a transport before a client's session, once, and shorten the time that one connection may take.
 
     It is of the session's class, too: aiobotocore chooses its paginators and locks by that.
@@ -129,7 +136,7 @@ def put_before(client: BaseClient, hook: ClientHook) -> None:
     if not isinstance(session, Transport):
         patience = _shorten_connect_timeout(client, session)
         kind = type("AioTransport", (AioTransport, type(session)), {"__module__": __name__})
-        endpoint.http_session = kind(session, patience, hook, own_proxies=has_own_proxies(client))
+        endpoint.http_session = kind(session, patience, own_proxies=has_own_proxies(client))
 
 
 def _shorten_connect_timeout(client: BaseClient, session: Any) -> float:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+from inspect import ismethod
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakMethod
 
 from botocore.exceptions import ConnectionError, HTTPClientError  # noqa: A004 - botocore's name
 from botocore.parsers import ResponseParserError
@@ -16,7 +18,7 @@ from cloudretry.aws.errors import TurnTimeout
 from cloudretry.aws.paging import Paging, paging_of
 from cloudretry.aws.principal import known_account, principal_of
 from cloudretry.aws.repair import QUERY_PROTOCOLS, protocol_of, readable_error
-from cloudretry.aws.seats import Seats, remove_limiter
+from cloudretry.aws.seats import Seats
 from cloudretry.aws.transport import put_before
 from cloudretry.core.call import Call
 from cloudretry.core.decision import EXHAUSTED, StopReason
@@ -25,18 +27,21 @@ from cloudretry.core.replayable import aws_replayable
 from cloudretry.core.settings import for_credentials, single_attempt
 from cloudretry.runtime.clock import current_clock
 from cloudretry.runtime.current import CURRENT, Current
-from cloudretry.runtime.outer_loops import OUTER_LOOPS, fingerprint
+from cloudretry.runtime.outer_loops import OUTER_LOOPS, asked_by, fingerprint
 from cloudretry.runtime.reach import host_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from botocore.awsrequest import AWSRequest, AWSResponse
     from botocore.client import BaseClient
     from botocore.model import OperationModel
 
+    from cloudretry.core.lost import Page
     from cloudretry.core.machine import RetryMachine
     from cloudretry.runtime.engine import Bounds, Engine
 
-__all__ = ["ClientHook", "overdue", "refuse_damaged"]
+__all__ = ["ClientHook", "overdue", "refuse_damaged", "weakly"]
 
 logger = logging.getLogger("cloudretry")
 
@@ -74,16 +79,14 @@ class ClientHook:
 
         `bounds` narrows the settings of each call, for clients inside credential providers.
         """
-        hook = cls(client, engine, account=account, bounds=bounds)
+        hook, seats = cls(client, engine, account=account, bounds=bounds), Seats(client)
         if hook._observes:
-            hook._sit_beside(client)
+            hook._sit_beside(seats)
         else:
-            hook._take_over(client)
-        seat = Seats(client)
-        seat.take("after-call", hook.after_call, "cloudretry-end")
-        seat.take("after-call-error", hook.after_call_error, "cloudretry-error")
-        names = f"before-parameter-build.{hook._service}"  # behind what a resource makes of values of its own
-        client.meta.events.register_last(names, hook.before_parameter_build, unique_id="cloudretry-page")
+            hook._take_over(client, seats)
+        seats.take("before-parameter-build", hook.before_parameter_build, "cloudretry-page", where="_last")
+        hook._stand_around(client._endpoint)  # type: ignore[attr-defined]  # noqa: SLF001 - there is no public way
+        seats.done()
         return hook
 
     def renew(self, engine: Engine, account: str | None) -> None:
@@ -95,35 +98,52 @@ class ClientHook:
             self._account = account
             self._calls.clear()
 
-    def _sit_beside(self, client: BaseClient) -> None:
-        seats = Seats(client)
-        seats.take("request-created", self.observed_request_created, "cloudretry-begin", first=True)
+    def _sit_beside(self, seats: Seats) -> None:
+        seats.take("request-created", self.observed_request_created, "cloudretry-begin", where="_first")
         seats.take("needs-retry", self.observed_needs_retry, "cloudretry-observe")
 
-    def _take_over(self, client: BaseClient) -> None:
-        seats = Seats(client)
-        seats.take("request-created", self.request_created, "seed-max-attempts", first=True)
+    def _take_over(self, client: BaseClient, seats: Seats) -> None:
+        seats.take("request-created", self.request_created, "seed-max-attempts", where="_first")
         seats.take("needs-retry", self.needs_retry, "retry-config")
         if protocol_of(self._service_model) in QUERY_PROTOCOLS:
             seats.take("before-parse", readable_error, "cloudretry-readable")
+        seats.remove_limiter()
         self._stand_before(client)
-        remove_limiter(client)
         _report_explicit(client)
 
     def _stand_before(self, client: BaseClient) -> None:
         """See what a client really sends."""
-        put_before(client, self)
+        put_before(client)
+
+    def _stand_around(self, endpoint: Any) -> None:
+        """See how each call ends: botocore's events don't tell of one that is interrupted, nor behind a handler that raises."""
+        make = weakly(endpoint.make_request)
+
+        def make_request(operation_model: OperationModel, request_dict: dict[str, Any]) -> Any:
+            context = self.begun(request_dict)
+            try:
+                http, parsed = make()(operation_model, request_dict)
+            except BaseException as error:
+                self.failed(error, context)
+                raise
+            self.answered(parsed, context)
+            return http, parsed
+
+        endpoint.make_request = make_request
 
     def before_parameter_build(
         self, params: dict[str, Any], model: OperationModel, context: dict[str, Any], **_: object
     ) -> None:
-        """See for which page of a listing the program asks: here its own names stand, whatever the protocol."""
+        """See for which page of a listing the program asks: here its own names stand, whatever the protocol.
+
+        It comes after what a resource makes of values of its own, as `answered` comes before what one makes of the answer.
+        """
         name = model.name
         if name not in self._listings:
-            self._listings[name] = paging_of(self._loader, self._service_model, name, self._region)
+            self._listings[name] = paging_of(self._loader, self._service_model, name, self._region, self._host)
         paging = self._listings[name]
         if paging is not None:
-            context[_PAGE] = paging, paging.page(params)
+            context[_PAGE] = paging, *paging.page(params), params
 
     def request_created(self, request: AWSRequest, operation_name: str, **_: object) -> Any:
         """Begin a call's attempt with its turn: waited for here, so that no signature grows old in the queue."""
@@ -132,9 +152,6 @@ class ClientHook:
             self.engine.take_turn(machine)
         except errors.TurnTimeout as late:
             raise overdue(request, late) from None
-        except BaseException:
-            self._forget(machine, request.context)
-            raise
 
     def _begin(self, request: AWSRequest, operation_name: str) -> RetryMachine:
         """Begin a call with its first attempt, before it is signed, and tell the server truly how many there may be."""
@@ -142,10 +159,14 @@ class ClientHook:
         machine.ended = None  # an earlier attempt may have been answered by a redirect
         if machine.parameters is None and self._paced:
             who = self._credentials
-            OUTER_LOOPS.begin(machine, lambda: fingerprint(principal_of(who), request.method, request.url, request.data))
-        current = CURRENT.get()
-        if current is None or current.machine is not machine:
-            request.context[_OUTER] = current
+            OUTER_LOOPS.begin(
+                machine,
+                lambda: fingerprint(
+                    principal_of(who), request.method, request.url, request.data, asked_by(request.headers.items())
+                ),
+                None if _PAGE not in request.context else lambda: _listing(principal_of(who), *request.context[_PAGE]),
+            )
+        if _OUTER in request.context:
             CURRENT.set(Current(self.engine, machine))
         retries = request.context.get("retries")
         if retries is not None:
@@ -174,12 +195,8 @@ class ClientHook:
         machine, outcome = self._came_to(response, operation, caught_exception, request_dict)
         if outcome is None:
             return None
-        try:
-            if self.engine.retried(machine, outcome):
-                return 0.0
-        except BaseException:
-            self._forget(machine, request_dict["context"])
-            raise
+        if self.engine.retried(machine, outcome):
+            return 0.0
         refuse_damaged(outcome, caught_exception)
         return None
 
@@ -220,57 +237,42 @@ class ClientHook:
         else:
             self.engine.observed(machine, outcome)
 
-    def after_call(self, parsed: dict[str, Any], context: dict[str, Any], **_: object) -> None:
+    @staticmethod
+    def begun(request_dict: dict[str, Any]) -> dict[str, Any]:
+        """A call begins, perhaps inside another one, whose signing needs it. Its context."""
+        context: dict[str, Any] = request_dict["context"]
+        context[_OUTER] = CURRENT.get()
+        return context
+
+    def answered(self, parsed: dict[str, Any], context: dict[str, Any]) -> None:
         """The call is over and has a response."""
+        CURRENT.set(context.pop(_OUTER))
         machine = context.get(_KEY)
         if machine is None:
             return
         if machine.ended is None or machine.ended.reason is StopReason.ANSWERED:
             if _PAGE in context:
-                paging, page = context[_PAGE]
-                paging.answered(page, parsed)
+                paging, page, of, _ = context[_PAGE]
+                machine.page = paging.answered(machine.page or page, of, parsed)
         else:
             put_on_response(parsed, machine.history())
             if machine.ended.reason in EXHAUSTED:
                 parsed["ResponseMetadata"]["MaxAttemptsReached"] = True
-        self._end(machine, context)
-
-    def after_call_error(self, exception: Exception, context: dict[str, Any], **_: object) -> None:
-        """The call is over and has no response."""
-        machine = context.get(_KEY)
-        if machine is None:
-            return
-        if machine.ended is None:  # nobody was asked about this attempt
-            self._unasked(machine, exception)
-        put_on_error(exception, machine.history())
-        self._end(machine, context)
-
-    def interrupted(self) -> None:
-        """The program ended the call in the middle of an attempt, for example by Ctrl-C: botocore tells nobody of that."""
-        current = CURRENT.get()
-        if current is not None:
-            CURRENT.set(None)
-            current.machine.interrupt()
-            self.engine.end(current.machine)
-
-    def cancelled(self, context: dict[str, Any]) -> None:
-        """The program ended the call, wherever it was: nothing of it is left behind, and it counts as cancelled."""
-        machine = context.get(_KEY)
-        if machine is None:
-            return
-        if machine.ended is None:  # who only observes can't see whether a request is on its way: it most likely is
-            (machine.interrupt if self._observes else machine.cancel)()
-        self._end(machine, context)
-
-    def _end(self, machine: RetryMachine, context: dict[str, Any]) -> None:
-        self._forget(machine, context)
         self.engine.end(machine)
 
-    def _forget(self, machine: RetryMachine, context: dict[str, Any]) -> None:
-        """Let the thread no longer be at work on it; of a wait that was interrupted botocore tells nobody."""
-        current = CURRENT.get()
-        if current is not None and current.machine is machine:
-            CURRENT.set(context.get(_OUTER))
+    def failed(self, error: BaseException, context: dict[str, Any]) -> None:
+        """The call is over and has no response. Where the program ended it, wherever it was, it counts as cancelled."""
+        CURRENT.set(context.pop(_OUTER))
+        machine = context.get(_KEY)
+        if machine is None:
+            return
+        if isinstance(error, Exception):
+            if machine.ended is None:  # nobody was asked about this attempt
+                self._unasked(machine, error)
+            put_on_error(error, machine.history())
+        elif machine.ended is None:  # who only observes can't see whether a request is on its way: it most likely is
+            (machine.interrupt if self._observes else machine.cancel)()
+        self.engine.end(machine)
 
     def _unasked(self, machine: RetryMachine, exception: Exception) -> None:
         """An attempt that ended without a question whether to repeat it.
@@ -342,10 +344,19 @@ def overdue(request: AWSRequest, late: errors.TurnTimeout) -> TurnTimeout:
     return TurnTimeout(endpoint_url=str(request.url), error=str(late))
 
 
+def _listing(who: str | None, paging: Paging, _: Page, of: tuple[str, ...], params: dict[str, Any]) -> bytes | None:
+    return fingerprint(who, "\0".join(of), paging.listed(params))
+
+
 def refuse_damaged(outcome: Outcome, caught_exception: Exception | None) -> None:
     """Raise what is wrong with a damaged answer: botocore would hand it to the caller as data."""
     if outcome.exception is not None and caught_exception is None:
         raise outcome.exception
+
+
+def weakly(method: Callable[..., Any]) -> Callable[[], Any]:
+    """Gives it, and does not keep its object alive; a function that somebody has put in its place, as it is."""
+    return WeakMethod(method) if ismethod(method) else lambda: method
 
 
 def _rewindable(body: Any) -> bool:

@@ -12,7 +12,7 @@ from botocore.exceptions import DataNotFoundError, UnknownServiceError
 from cloudretry.runtime.pages import PAGES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from botocore.loaders import Loader
     from botocore.model import ServiceModel
@@ -29,26 +29,37 @@ _PLAIN: Final = re.compile(r"\w+", re.ASCII)
 class Paging:
     """How the answers of one operation lead to the next page. Thread-safe; survives pickle, as a call's context must."""
 
-    __slots__ = ("_inputs", "_outputs", "_region")
+    __slots__ = ("_besides", "_inputs", "_more", "_outputs", "_where")
 
-    def __init__(self, inputs: _Names, outputs: _Names, region: str) -> None:
+    def __init__(
+        self, inputs: _Names, outputs: _Names, *, more: str | None, besides: Iterable[str], where: tuple[str, ...]
+    ) -> None:
+        """What botocore's list says, with `more`, a member of the answer that says whether there is a next page.
+
+        `besides`: parameters that may differ from page to page; `where`: names the operation and whom it asks.
+        """
         self._inputs = (inputs,) if isinstance(inputs, str) else tuple(inputs)
         self._outputs = (outputs,) if isinstance(outputs, str) else tuple(outputs)
-        self._region = region
+        self._more = more
+        self._besides = frozenset((*self._inputs, *besides))
+        self._where = where
 
-    def page(self, params: Mapping[str, Any]) -> Page:
-        """The page for which these parameters ask."""
-        return PAGES.page(self._of, self._token([params.get(name) for name in self._inputs]))
+    def page(self, params: Mapping[str, Any]) -> tuple[Page, tuple[str, ...]]:
+        """The page for which these parameters ask, and of what: a token may be data, such as a key, which others have too."""
+        besides = self._besides
+        named = [value for name, value in params.items() if isinstance(value, str) and name not in besides]
+        of = (*self._where, *sorted(named)) if named else self._where
+        return PAGES.page(of, self._token([params.get(name) for name in self._inputs])), of
 
-    def answered(self, page: Page, parsed: Mapping[str, Any]) -> None:
-        """Remember to which page an answer leads."""
-        if page.number is not None:
-            PAGES.answered(self._of, page, self._token([_value(parsed, name) for name in self._outputs]))
+    def listed(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """What is listed: the parameters that all pages have."""
+        return {name: value for name, value in params.items() if name not in self._besides}
 
-    @property
-    def _of(self) -> tuple[str, ...]:
-        """Tokens of all operations that go by the same name are told apart by themselves."""
-        return (self._region, *self._inputs)
+    def answered(self, page: Page, of: tuple[str, ...], parsed: Mapping[str, Any]) -> Page:
+        """Remember to which page an answer leads. The page, with whether it leads on."""
+        if self._more is not None and not _value(parsed, self._more):
+            return page
+        return PAGES.answered(of, page, self._token([_value(parsed, name) for name in self._outputs]))
 
     def _token(self, values: list[Any]) -> str | None:
         """What a program passes to ask for a page: text, or JSON where it is a structure or several."""
@@ -72,14 +83,26 @@ _Listings: TypeAlias = "dict[str, dict[str, Any]]"
 _known: Final[dict[tuple[str, str], _Listings]] = {}
 
 
-def paging_of(loader: Loader, service: ServiceModel, operation: str, region: str | None) -> Paging | None:
-    """How an operation pages; None if it does not. botocore's list is read once for each service."""
+def paging_of(loader: Loader, service: ServiceModel, operation: str, *where: str | None) -> Paging | None:
+    """How an operation pages; None if it does not. botocore's list is read once for each service.
+
+    `where`: the region and the host that a client asks.
+    """
     key = service.service_name, service.api_version
     listings = _known.get(key)
     if listings is None:
         listings = _known[key] = _read(loader, *key)
     found = listings.get(operation)
-    return None if found is None else Paging(found["input_token"], found["output_token"], region or "")
+    if found is None:
+        return None
+    chosen_anew = service.operation_model(operation).idempotent_members
+    return Paging(
+        found["input_token"],
+        found["output_token"],
+        more=found["more_results"],
+        besides=[name for name in (found["limit_key"], *chosen_anew) if name],
+        where=(service.service_name, operation, *(name or "" for name in where)),
+    )
 
 
 def _read(loader: Loader, service: str, version: str) -> _Listings:
@@ -87,5 +110,5 @@ def _read(loader: Loader, service: str, version: str) -> _Listings:
         listings: _Listings = loader.load_service_model(service, "paginators-1", version)["pagination"]
     except (DataNotFoundError, UnknownServiceError):
         return {}
-    names = ("input_token", "output_token")
-    return {operation: {name: each[name] for name in names} for operation, each in listings.items()}
+    names = ("input_token", "output_token", "more_results", "limit_key")
+    return {operation: {name: each.get(name) for name in names} for operation, each in listings.items()}

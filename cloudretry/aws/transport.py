@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from botocore.awsrequest import AWSPreparedRequest, AWSResponse
     from botocore.client import BaseClient
 
-    from cloudretry.aws.hook import ClientHook
     from cloudretry.core.machine import RetryMachine
     from cloudretry.egress.passage import Passage
     from cloudretry.egress.passages import Passages
@@ -42,14 +41,12 @@ class Transport:
 
     Args:
         patience: seconds that a connection may take.
-        hook: the client's; is told when the program ends an attempt in the middle.
         own_proxies: the client was given proxies; then they are used, and no pool.
     """
 
-    def __init__(self, inner: Any, patience: float, hook: ClientHook, *, own_proxies: bool) -> None:
+    def __init__(self, inner: Any, patience: float, *, own_proxies: bool) -> None:
         self._inner = inner
         self._patience = patience
-        self._hook = hook
         self._why_not = "it was given proxies of its own" if own_proxies else None
 
     @cached_property
@@ -77,7 +74,8 @@ class Transport:
         except Exception:
             raise
         except BaseException:
-            self._hook.interrupted()
+            if current is not None:
+                current.machine.interrupt()
             raise
         _check_length(request, response)
         return response
@@ -154,12 +152,12 @@ def has_own_proxies(client: BaseClient) -> bool:
     return bool(getattr(client.meta.config, "proxies", None))
 
 
-def put_before(client: BaseClient, hook: ClientHook) -> None:
+def put_before(client: BaseClient) -> None:
     """Put a Transport before a client's session, once, and shorten the time that one connection may take."""
     endpoint = client._endpoint  # type: ignore[attr-defined]  # noqa: SLF001 - botocore offers no public way
     if not isinstance(endpoint.http_session, Transport):
         patience = _shorten_connect_timeout(client, endpoint.http_session)
-        endpoint.http_session = Transport(endpoint.http_session, patience, hook, own_proxies=has_own_proxies(client))
+        endpoint.http_session = Transport(endpoint.http_session, patience, own_proxies=has_own_proxies(client))
 
 
 def _shorten_connect_timeout(client: BaseClient, session: Any) -> float:

@@ -4,7 +4,7 @@ At Azure Resource Manager the service is the resource provider's namespace, and 
 path, in which `{name}` stands for each name, as in Azure's own reference: `Microsoft.Compute` and `GET virtualMachines`
 (all of them), `GET virtualMachines/{name}` (one), `POST virtualMachines/{name}/start`. What Resource Manager answers
 itself belongs to `Microsoft.Resources`: `GET resourceGroups`. Anywhere else the service is the host and the operation the
-method alone, because paths there are data.
+method alone, because paths there are data. A URL may be a link that a server wrote: what becomes of it is printable words.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Final
 
 from cloudretry.core.call import Call
+from cloudretry.core.history import printable
 from cloudretry.core.replayable import azure_replayable
 
 __all__ = ["call_of"]
@@ -37,7 +38,7 @@ def _call_of(method: str, address: str, account: str | None) -> Call:
         service, types = _resource(segments)
         operation = f"{method} {_type_path(types)}"
     else:
-        service, types, operation = host, [], method
+        service, types, operation = _word(host), [], method
     return Call(
         provider="azure",
         service=service,
@@ -67,17 +68,22 @@ def _resource(segments: list[str]) -> tuple[str, list[str]]:
 
 def _capitalised(namespace: str) -> str:
     """One spelling for `microsoft.compute` and `Microsoft.Compute`, as the SDKs have both."""
-    return ".".join(part[:1].upper() + part[1:] for part in namespace.split("."))
+    return _word(".".join(part[:1].upper() + part[1:] for part in namespace.split(".")))
 
 
 def _type_path(types: list[str]) -> str:
     named = (_SPELLINGS.get(segment.lower(), segment) if at % 2 == 0 else "{name}" for at, segment in enumerate(types))
-    return "/".join(named)
+    return _word("/".join(named))
 
 
 def _after(kind: str, segments: list[str]) -> str | None:
     """The name that follows a type, in lower case."""
     for name, value in zip(segments[::2], segments[1::2], strict=False):
         if name.lower() == kind:
-            return value.lower()
+            return _word(value.lower())
     return None
+
+
+def _word(text: str) -> str:
+    """Printable, and with nothing that looks like a query."""
+    return printable(text).replace("?", "_")

@@ -18,7 +18,7 @@ from cloudretry.azure.remaining import remaining_of
 from cloudretry.azure.sender import put_before_transport
 from cloudretry.core.decision import StopReason
 from cloudretry.runtime.clock import current_clock
-from cloudretry.runtime.outer_loops import OUTER_LOOPS, fingerprint
+from cloudretry.runtime.outer_loops import OUTER_LOOPS, asked_by, fingerprint
 from cloudretry.runtime.reach import REACH, host_of
 
 if TYPE_CHECKING:
@@ -229,12 +229,17 @@ def end_call(engine: Engine, machine: RetryMachine, answer: PipelineResponse[Any
         if not told:
             put_on(given, machine.history())
     elif (
-        (machine.page is not None or machine.call.operation == "GET")  # Resource Manager's say which are listings
+        (machine.page is not None or machine.call.operation == "GET" or _reads_by_post(machine))
         and not isinstance(answer, Exception)
         and not answer.context.options.get("stream")
     ):
-        note_next(machine.page, answer.http_request.url, body_of(given))
+        machine.page = note_next(machine.page, answer.http_request.url, body_of(given))
     engine.end(machine)
+
+
+def _reads_by_post(machine: RetryMachine) -> bool:
+    """Resource Manager's paths say which GET is a listing; of a POST nothing does."""
+    return machine.call.replayable and machine.call.operation.startswith("POST ")
 
 
 @cache
@@ -245,7 +250,7 @@ def _report_unpaced(transport: str) -> None:
 
 def _fingerprint(policy: Any, http: Any) -> bytes | None:
     body = getattr(http, "content", None) if _has_body(http) else None
-    return fingerprint(_who_signs(policy), http.method, http.url, body)
+    return fingerprint(_who_signs(policy), http.method, http.url, body, asked_by(http.headers.items()))
 
 
 def _who_signs(policy: Any) -> str:

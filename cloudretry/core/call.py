@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cloudretry.core.history import printable
+
 __all__ = ["Call", "spelled"]
 
 
@@ -31,5 +33,10 @@ class Call:
 
 
 def spelled(service: str, operation: str, account: str | None, region: str | None) -> str:
-    """An operation in one word; `-` for what is not known."""
-    return f"{service}:{operation}@{account or '-'}/{region or '-'}"
+    """An operation in one word, or in two where it is a method and a type path; `-` for what is not known.
+
+    Parts may come from a server's link, so each is made a printable word.
+    """
+    method, space, path = operation.partition(" ")
+    name = f"{printable(method)} {printable(path)}" if space else printable(method)
+    return f"{printable(service)}:{name}@{printable(account)}/{printable(region)}"

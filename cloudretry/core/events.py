@@ -13,7 +13,7 @@ from cloudretry.core.outcome import Kind
 if TYPE_CHECKING:
     from cloudretry.core.call import Call
     from cloudretry.core.decision import Decision, Stop
-    from cloudretry.core.lost import LostCall
+    from cloudretry.core.lost import LostCall, Page
     from cloudretry.core.outcome import Outcome
 
 __all__ = ["AttemptFailed", "BodyCut", "CallEnded", "Event", "Listener", "MemberChanged", "is_lost"]
@@ -38,7 +38,7 @@ class CallEnded:
 
     A call is lost when it ended without the provider's answer to it, for a refusal is an answer. `key` tells which call it was,
     where it is lost, and where it was answered after it had been lost just before, so that what was lost is no hole any more.
-    `lost`: its record, with what only the engine knows of it.
+    `lost`: its record, with what only the engine knows of it. `page`: of a listing, where the call asked for one.
     """
 
     call: Call
@@ -50,11 +50,27 @@ class CallEnded:
     rounds: int = 0
     key: Hashable | None = None
     lost: LostCall | None = field(default=None, compare=False)
+    page: Page | None = None
 
     @property
     def is_lost(self) -> bool:
         """Whether there is no answer."""
         return is_lost(self.stop, self.outcome)
+
+    @property
+    def leads_on(self) -> bool:
+        """Whether the answer gave a token for a next page. Of listings that are read to their ends, as many calls follow."""
+        return self.page is not None and self.page.leads_on
+
+    @property
+    def follows(self) -> bool:
+        """Whether it asked for a page to which an answer of this process had led, and nobody had gone there yet."""
+        return self.page is not None and self.page.follows
+
+    @property
+    def listing(self) -> Hashable | None:
+        """Of which listing a page was lost, or which one was begun anew just after that and is read to its end now."""
+        return None if self.page is None or self.page.leads_on else self.page.listing
 
 
 def is_lost(stop: Stop, outcome: Outcome | None) -> bool:

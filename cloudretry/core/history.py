@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timezone
 from typing import Any
 
-__all__ = ["Attempt", "History", "moment", "one_line", "printable"]
+__all__ = ["Attempt", "History", "moment", "one_line", "printable", "words"]
 
 _UNPRINTABLE = re.compile(r"[^!-~]")
 _LONGEST_WORD = 128
@@ -108,3 +108,8 @@ def moment(epoch: float) -> datetime | None:
 def printable(text: str | None) -> str:
     """What a server wrote, as one printable word: it must not forge lines of a log."""
     return _UNPRINTABLE.sub("?", text)[:_LONGEST_WORD] if text else "-"
+
+
+def words(text: str) -> str:
+    """The same for what is several words of ours, with single spaces between them."""
+    return " ".join(map(printable, text.split()))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from cloudretry.core.call import spelled
-from cloudretry.core.history import moment, one_line, printable
+from cloudretry.core.history import moment, one_line, printable, words
 from cloudretry.errors import PoolUnavailable
 
 if TYPE_CHECKING:
@@ -26,10 +26,16 @@ class Page:
     Args:
         number: from 1; None where the listing was not begun in this process.
         token: what leads to it, as the program passed it; None for the first. It may hold parameters, so nothing shows it.
+        follows: an answer of this process led to it, and nobody had gone there yet.
+        leads_on: its answer leads to a next page.
+        listing: what tells the listing, where one of its pages was lost just before it was begun, or this one is lost.
     """
 
     number: int | None
     token: str | None = field(default=None, repr=False)
+    follows: bool = field(default=False, compare=False)
+    leads_on: bool = field(default=False, compare=False)
+    listing: Hashable | None = field(default=None, compare=False, repr=False)
 
 
 FIRST: Final = Page(1)
@@ -42,7 +48,8 @@ class LostCall:
     Args:
         account: the account or subscription; where it is not known, `principal` may name who called.
         page: the page of a listing that it asked for, from 1; None: of none, or that is not known.
-        token: what leads to that page, as the program passed it. It may hold parameters, so it is in no line and no log.
+        token: what leads to that page, as the program passed it; None for the first, and where it has over 4096 characters.
+            It may hold parameters, so it is in no line and no log.
         waited: seconds between the attempts.
         status: of the last answer, as `code` and `request_id` are.
         reason: a value of StopReason.
@@ -107,10 +114,10 @@ class LostCall:
             waited=self.waited,
             status=self.status,
             code=self.code,
-            reason=self.reason,
+            reason=printable(self.reason),
             request_id=self.request_id,
         )
-        more = {"page": self.page, "retry_at": _iso(self.retry_at), "rule": self.rule}
+        more = {"page": self.page, "retry_at": _iso(self.retry_at), "rule": self.rule and words(self.rule)}
         return " ".join([line, *(f"{name}={value}" for name, value in more.items() if value is not None)])
 
     def to_dict(self) -> dict[str, Any]:

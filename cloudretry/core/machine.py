@@ -41,6 +41,7 @@ class RetryMachine:
         ended: why the call does not go out again; None while it goes on.
         held: seconds that it has waited for a member of an egress pool; the adapter sets it.
         journey: the call's way through an egress pool, for the adapter that sends it; nothing here looks at it.
+        listing: gives a hash of the listing of which the call asks for a page; for the engine, as above.
         page: which page of a listing the call asks for, where the adapter knows; nothing here looks at it.
         parameters: gives a hash of what the call asks for; for the engine, as above.
         place: the call's place at its quota, for the engine; as above.
@@ -60,6 +61,7 @@ class RetryMachine:
         "ended",
         "held",
         "journey",
+        "listing",
         "outcome",
         "page",
         "parameters",
@@ -82,6 +84,7 @@ class RetryMachine:
         self.place: Any = None
         self.page: Page | None = None
         self.parameters: Any = None
+        self.listing: Any = None
         self.again = False
         self.rounds = 0
         self.attempts = 0

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["OuterLoops"]
 
 _SOON: Final = 120.0  # s; the pauses of known tools' loops are about a minute at most
-_MOST: Final = 1000  # calls that are kept
+_MOST: Final = 10_000  # calls that are kept, as many as a report lists
 
 
 class OuterLoops:

@@ -35,6 +35,8 @@ class OperationReport:
     an answer. `repeated`: calls that came again just after they were given up, because the program has a retry loop of its own.
     `cut`: answers whose streamed body broke off while the program was reading it; it has the SDK's error, and may ask again.
     `recovered`: lost calls that are not counted as lost any more, because the same call was answered just after.
+    `unfinished`: pages to which an answer led and for which nobody asked: each is a listing whose end was not seen, so what
+    is not in it may be there. It is no loss. A page that another process asked for counts here too.
     """
 
     calls: int = 0
@@ -49,6 +51,7 @@ class OperationReport:
     recovered: int = 0
     cut: int = 0
     repeated: int = 0
+    unfinished: int = 0
     waited: float = 0.0
     queued: float = 0.0
 
@@ -89,7 +92,7 @@ class Report:
     def operations(self) -> Mapping[Call, OperationReport]:
         """A copy of the counts by operation, account and region."""
         with self._lock:
-            return {call: replace(counts) for call, counts in self._operations.items()}
+            return {call: replace(counts, unfinished=max(0, counts.unfinished)) for call, counts in self._operations.items()}
 
     @property
     def total(self) -> OperationReport:
@@ -122,9 +125,7 @@ class Report:
         if isinstance(event, MemberChanged):
             return
         with self._lock:
-            counts = self._operations.get(event.call)
-            if counts is None:
-                counts = self._operations[event.call] = OperationReport()
+            counts = self._counts_of(event.call)
             if isinstance(event, AttemptFailed):
                 _count_attempt(counts, event)
             elif isinstance(event, BodyCut):
@@ -132,19 +133,29 @@ class Report:
             else:
                 self._count_call(counts, event)
 
+    def _counts_of(self, call: Call) -> OperationReport:
+        """To be changed now."""
+        counts = self._operations.get(call)
+        if counts is None:
+            counts = self._operations[call] = OperationReport()
+        return counts
+
     def _count_call(self, counts: OperationReport, event: CallEnded) -> None:
         counts.calls += 1
         counts.attempts += event.attempts
         counts.waited += event.waited
         counts.queued += event.queued
         counts.repeated += event.rounds > 0
+        if event.page is not None:
+            counts.unfinished += event.leads_on - event.follows  # below 0 where the page before was told to another report
         if event.is_lost:
             counts.lost += 1
             self._ledger.add(event)
         elif event.stop.reason is StopReason.ANSWERED:
             counts.retried += event.attempts > 1
-            if event.key is not None:
-                self._recover(event.key)
+            for key in (event.key, event.listing):
+                if key is not None:
+                    self._recover(key)
         elif event.outcome is not None:
             counts.refused += 1
             counts.denied += is_denied(event.outcome)
@@ -152,7 +163,7 @@ class Report:
 
     def _recover(self, key: Hashable) -> None:
         for call in self._ledger.recover(key):
-            counts = self._operations[call]  # which may lack the account that is known by now
+            counts = self._counts_of(call)  # which may lack the account that is known by now
             counts.lost -= 1
             counts.recovered += 1
 
@@ -167,20 +178,22 @@ class _Ledger:
     def __init__(self) -> None:
         self.lost: dict[int, tuple[Call, LostCall]] = {}
         self.recovered: list[LostCall] = []
+        self.listed: list[LostCall] = []  # also what has recovered since
         self._of: dict[Hashable, list[int]] = {}
-        self._number = 0
 
     def add(self, event: CallEnded) -> None:
-        if len(self.lost) + len(self.recovered) >= _MOST_LISTED:
+        number = len(self.listed)
+        if number >= _MOST_LISTED:
             return
-        self._number += 1
-        self.lost[self._number] = event.call, event.lost or LostCall.of(event)
-        if event.key is not None:
-            self._of.setdefault(event.key, []).append(self._number)
+        self.listed.append(event.lost or LostCall.of(event))
+        self.lost[number] = event.call, self.listed[number]
+        for key in (event.key, event.listing):
+            if key is not None:
+                self._of.setdefault(key, []).append(number)
 
     def recover(self, key: Hashable) -> list[Call]:
         """The call was answered: what was lost of it is no hole. Gives under what that was counted."""
-        found = [self.lost.pop(number) for number in self._of.pop(key, ())]
+        found = [self.lost.pop(number) for number in self._of.pop(key, ()) if number in self.lost]
         self.recovered += (lost for _, lost in found)
         return [call for call, _ in found]
 

@@ -224,7 +224,8 @@ class Engine:
         key = OUTER_LOOPS.end(machine)
         stop = machine.ended or ANSWERED
         queued = 0.0 if machine.place is None else machine.place.waited
-        event = CallEnded(machine.call, machine.attempts, machine.outcome, stop, machine.waited, queued, machine.rounds, key)
+        call, attempts, outcome, waited = machine.call, machine.attempts, machine.outcome, machine.waited
+        event = CallEnded(call, attempts, outcome, stop, waited, queued, machine.rounds, key, None, machine.page)
         if stop is not ANSWERED and event.is_lost:
             rule = rule_of(self.settings, machine.call, machine.settings, stop.reason)
             lost = LostCall.of(event, page=machine.page, at=current_clock().wall(), rule=rule)
@@ -270,8 +271,8 @@ class Engine:
 
 
 def _is_news(lost: CallEnded) -> bool:
-    """Whether more can be said than the program's own error says, such as that there are no credentials to sign with."""
-    return lost.attempts > 0 or lost.stop.reason is not StopReason.NOT_RETRYABLE
+    """Whether more can be said than the program's own error says, such as that there are no credentials, or was said before."""
+    return not lost.rounds and (lost.attempts > 0 or lost.stop.reason is not StopReason.NOT_RETRYABLE)
 
 
 def _heard(machine: RetryMachine, reply: Reply) -> Decision:

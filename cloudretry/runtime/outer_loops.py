@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sys
 from contextlib import suppress
+from dataclasses import replace
 from hashlib import blake2b
 from threading import RLock, current_thread
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -13,20 +15,21 @@ from weakref import WeakKeyDictionary
 
 from cloudretry.core.decision import EXHAUSTED
 from cloudretry.core.events import is_lost
+from cloudretry.core.lost import FIRST, Page
 from cloudretry.core.machine import ANSWERED
 from cloudretry.core.outer_loops import OuterLoops
 from cloudretry.core.settings import single_attempt
 from cloudretry.runtime.clock import current_clock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Iterable
 
     from cloudretry.core.call import Call
     from cloudretry.core.machine import RetryMachine
 
     _Parameters: TypeAlias = Callable[[], bytes | None]
 
-__all__ = ["OUTER_LOOPS", "fingerprint"]
+__all__ = ["OUTER_LOOPS", "asked_by", "fingerprint"]
 
 logger = logging.getLogger("cloudretry")
 
@@ -45,23 +48,35 @@ class _Loops:
         """Know of none."""
         self._lock = RLock()  # a signal handler may make a call while its thread is in here
         self._known = OuterLoops()
+        self._listings = OuterLoops()
         self._reported: set[Call] = set()
 
-    def begin(self, machine: RetryMachine, parameters: _Parameters) -> None:
-        """A call begins. `parameters`: gives a hash of what it asks for; None where that can't be told."""
-        machine.parameters = parameters
+    def begin(self, machine: RetryMachine, parameters: _Parameters, listing: _Parameters | None = None) -> None:
+        """A call begins.
+
+        `parameters`: gives a hash of what it asks for; None where that can't be told. `listing`: the same for what it lists, if
+        it does, whichever the page.
+        """
+        machine.parameters, machine.listing = parameters, listing
         if self._known:
             self._recognise(machine, parameters)
+        if self._listings and machine.page is FIRST:
+            self._recognise_listing(machine)
 
     def end(self, machine: RetryMachine) -> Hashable | None:
-        """A call has ended. What tells which it was, where it is lost, or was answered after it had been lost just before."""
+        """A call has ended. What tells which it was, where it is lost, or was answered after it had been lost just before.
+
+        None for a change: the answer to one says nothing of another that looks the same, as two messages of one text do.
+        """
         parameters, machine.parameters = machine.parameters, None  # which refer to the request, and that to the machine
         stop = machine.ended or ANSWERED
         lost = is_lost(stop, machine.outcome)
-        if not lost and not (machine.again and stop is ANSWERED):
-            return None
+        listing, machine.listing = machine.listing, None
         if lost:
             _NAMES.setdefault(_here(), object())
+            self._note_page(machine, listing)
+        elif not (machine.again and stop is ANSWERED):
+            return None
         key = _key(machine, parameters)
         if key is None:
             return None
@@ -71,7 +86,25 @@ class _Loops:
                 self._known.gave_up(key, current_clock().monotonic(), tried=tried)
             else:
                 self._known.answered(key)
-        return key
+        return key if machine.call.replayable else None
+
+    def _note_page(self, machine: RetryMachine, listing: _Parameters | None) -> None:
+        """A page behind the first was lost. It is lost no more when the listing is begun anew, and read to its end."""
+        page = machine.page
+        if page is None or (page.number or 0) <= 1 or not machine.call.replayable:
+            return
+        key = page.listing or _key(machine, listing)
+        if key is not None:
+            machine.page = replace(page, listing=key)
+            with self._lock:
+                self._listings.gave_up(key, current_clock().monotonic())
+
+    def _recognise_listing(self, machine: RetryMachine) -> None:
+        """A listing begins of which a page was lost just before; its pages know."""
+        key = _key(machine, machine.listing)
+        with self._lock:
+            if key is not None and self._listings.rounds(key, current_clock().monotonic()):
+                machine.page = Page(1, listing=key)
 
     def _recognise(self, machine: RetryMachine, parameters: _Parameters) -> None:
         key = _key(machine, parameters)
@@ -101,6 +134,21 @@ def _here() -> Any:
         with suppress(RuntimeError):  # there is no loop
             return sys.modules["asyncio"].current_task() or current_thread()
     return current_thread()
+
+
+_OF_AN_ATTEMPT: Final = re.compile(
+    r"authorization|baggage|connection|content-length|correlation-context|date|expect|host|request-id|sync-token|traceparent"
+    r"|tracestate|transfer-encoding|user-agent|amz-sdk-.+|x-amzn-(authorization|trace-id)|x-b3-.+"
+    r"|x-amz-(content-sha256|date|outpost-id|region-set|s3session-token|security-token|user-agent)"
+    r"|x-ms-((return-)?client-request-id|authorization-auxiliary|content-sha256|correlation-request-id|date)"
+)
+"""Headers that tell an attempt or a signature from another, or are the SDK's own; the others say what the program asks for."""
+
+
+def asked_by(headers: Iterable[tuple[str, Any]]) -> str:
+    """What a request's headers ask for, such as a range or a condition; the same before and after it is signed."""
+    named = ((name.lower(), value.decode("latin-1") if isinstance(value, bytes) else str(value)) for name, value in headers)
+    return repr(sorted({(name, value) for name, value in named if not _OF_AN_ATTEMPT.fullmatch(name)}))  # botocore doubles some
 
 
 def fingerprint(*parts: Any) -> bytes | None:

@@ -12,6 +12,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from cloudretry import AwsApiCommand, Report, attach, history
+from cloudretry.runtime.current import CURRENT
 
 pytestmark = pytest.mark.wire
 
@@ -182,3 +183,32 @@ def test_an_override_by_account_says_so_when_the_account_is_not_known(
 def test_a_misspelt_operation_is_an_attribute_error_as_with_boto3() -> None:
     with pytest.raises(AttributeError, match="list_bucketss"):
         AwsApiCommand().paginate("s3", "list_bucketss")
+
+
+def test_a_handler_that_raises_hides_no_loss(serve: Make, hooked: Make, throttle: Make, clock: Any) -> None:
+    class TheirsError(Exception):
+        pass
+
+    def translate(http_response: Any, **_: Any) -> None:
+        raise TheirsError(http_response.status_code)
+
+    report = Report()
+    client = attach(hooked("sts", serve(throttle("sts")), {"max_retries": 1}), report=report)
+    client.meta.events.register_first("after-call.sts.GetCallerIdentity", translate)
+    for _ in range(3):
+        with pytest.raises(TheirsError):
+            client.get_caller_identity()
+    assert (report.total.calls, report.total.lost) == (3, 3)
+    assert CURRENT.get() is None
+
+
+def test_what_a_thread_looked_up_before_does_not_hold_for_ever(serve: Make, plain: Make, throttle: Make, clock: Any) -> None:
+    server, report = serve(throttle("sts")), Report()
+    client = plain("sts", server)
+    emitter = client.meta.events._emitter
+    before = emitter._handlers.prefix_search("needs-retry.sts.GetCallerIdentity")
+    attach(client, configuration={"aws": {"max_retries": 3}}, report=report)
+    emitter._lookup_cache["needs-retry.sts.GetCallerIdentity"] = before  # by a thread that was about to
+    with pytest.raises(ClientError):
+        client.get_caller_identity()
+    assert (len(server.requests), report.total.lost) == (4, 1)

@@ -13,6 +13,7 @@ import pytest
 from botocore.exceptions import ClientError, ConnectionClosedError, ParamValidationError
 
 from cloudretry import Report, attach, history
+from cloudretry.report.completeness import completeness
 
 pytestmark = pytest.mark.wire
 
@@ -178,6 +179,71 @@ def test_a_page_that_is_asked_for_again(listing: Make, throttle: Make, serve: Ma
         client.list_functions(Marker="again-3")
     assert [(lost.page, lost.token) for lost in report.lost] == [(3, "again-3")]
     assert [(lost.page, lost.token) for lost in report.recovered] == [(2, "again-2")]
+
+
+def ends(service: str) -> bytes:
+    """The last page, whose token is what some services give there too: botocore's list says by what else it is known."""
+    last = b"<ListBucketResult><IsTruncated>false</IsTruncated><Contents><Key>z</Key></Contents></ListBucketResult>"
+    return last if service == "s3" else b"{}"
+
+
+@pytest.mark.parametrize("read", [1, 2, 3, 4])
+@pytest.mark.parametrize("row", [row for row in LISTINGS if row[1] in {"scan", "list_objects"}], ids=lambda row: row[1])
+def test_a_listing_that_is_not_read_to_its_end(serve: Make, hooked: Make, Answer: Any, clock: Any, row: Any, read: int) -> None:
+    service, method, params, page, _ = row
+    report = Report()
+    server = serve(*[Answer(200, page(f"{read}-{number}")) for number in range(3)], Answer(200, ends(service)))
+    pages = iter(attach(hooked(service, server, ONCE), report=report).get_paginator(method).paginate(**params))
+    for _ in range(read):
+        next(pages)
+    assert (report.total.calls, report.total.unfinished, report.total.lost) == (read, int(read < 4), 0)
+    ((_, counts),) = report.operations.items()
+    (told,) = completeness([(None, None, "x", counts)])["-"]["-"].values()
+    assert told == ("partial" if read < 4 else "complete")
+
+
+def test_a_page_that_is_lost_and_then_read_leaves_nothing_unfinished(
+    serve: Make, hooked: Make, throttle: Make, Answer: Any, clock: Any
+) -> None:
+    report = Report()
+    server = serve(Answer(200, functions("u-2")), *[throttle("lambda")] * 2, Answer(200, functions("u-3")), Answer(200, b"{}"))
+    client = attach(hooked("lambda", server, ONCE), report=report)
+    client.list_functions()
+    for _ in range(2):
+        with pytest.raises(ClientError):
+            client.list_functions(Marker="u-2")
+    assert (report.total.lost, report.total.unfinished) == (2, 0)
+    client.list_functions(Marker="u-2")
+    assert (report.total.lost, report.total.recovered, report.total.unfinished) == (0, 2, 1)
+    client.list_functions(Marker="u-3")
+    assert report.total.unfinished == 0
+
+
+def test_two_listings_by_the_same_tokens(serve: Make, hooked: Make, throttle: Make, Answer: Any, clock: Any) -> None:
+    """Two tables with the same keys: where one goes on at its third page, the other does at its second."""
+    report = Report()
+    answers = [*map(items, ("k1", "k2", "k2", "k4")), None]
+    server = serve(*[Answer(200, body) if body else throttle("dynamodb") for body in answers])
+    client = attach(hooked("dynamodb", server, ONCE), report=report)
+
+    def scan(table: str, key: str | None = None) -> None:
+        client.scan(TableName=table, Limit=5, **({"ExclusiveStartKey": {"id": {"S": key}}} if key else {}))
+
+    scan("one")
+    scan("one", "k1")
+    scan("two")
+    scan("two", "k2")
+    with pytest.raises(ClientError):
+        scan("one", "k2")
+    assert [lost.page for lost in report.lost] == [3]
+
+
+def test_a_token_that_is_too_long_to_keep_is_not_the_first_pages(listing: Make) -> None:
+    client, report = listing("lambda", functions, ["t" * 5000])
+    with pytest.raises(ClientError):
+        list(by_hand(client))
+    assert [(lost.page, lost.token) for lost in report.lost] == [(2, None)]
+    assert " page=2 " in str(report.lost[0])
 
 
 def test_what_is_no_listing_has_no_page(serve: Make, hooked: Make, throttle: Make, clock: Any) -> None:

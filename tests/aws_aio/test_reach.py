@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from botocore.exceptions import ConnectTimeoutError, EndpointConnectionError
 
 from cloudretry import Report, attach, history
+from cloudretry.aws.aio_transport import AioTransport
 from cloudretry.egress.pools import pool_of
-from cloudretry.runtime.reach import CONNECT_TIMEOUT
+from cloudretry.runtime.reach import CONNECT_TIMEOUT, is_held_unreachable
 from tests.aws.test_egress import URL, address, dead
 from tests.aws.test_reach import names, nothing_known, short, silent_port
 
@@ -50,6 +52,14 @@ async def test_a_region_without_a_name_costs_one_look_up(create: Make, names: An
                 await client.describe_regions()
     assert names["asked"].count("ec2.none-1.example.com") == 1
     assert clock.sleeps == []
+
+
+@pytest.mark.parametrize(("cause", "held"), [("PoolTimeout", False), ("ConnectTimeout", True)])
+def test_that_all_connections_of_a_client_are_busy_says_nothing_of_the_host(cause: str, held: bool, clock: Any) -> None:  # noqa: FBT001 - a parameter
+    error = ConnectTimeoutError(endpoint_url="http://sts.busy.example.com", error=type(cause, (Exception,), {})())
+    transport = AioTransport(SimpleNamespace(_proxy_config=None), CONNECT_TIMEOUT, own_proxies=False)
+    transport._missed(error, "http://sts.busy.example.com/")
+    assert is_held_unreachable("sts.busy.example.com", CONNECT_TIMEOUT) is held
 
 
 async def test_a_client_that_made_calls_before_connects_for_a_short_time_too(create: Make, serve: Make, answer: Make) -> None:

@@ -101,6 +101,28 @@ def test_other_tasks_are_no_loop(serve: Make, pipeline: Make, error: Make, clock
     assert len(server.requests) == 3 * 3
 
 
+@pytest.mark.parametrize("name", ["x-ms-range", "Range", "If-Match"])
+def test_what_is_asked_in_headers_tells_calls_apart(
+    serve: Make, pipeline: Make, error: Make, answer: Make, clock: Any, name: str
+) -> None:
+    """And what the SDK or an attempt adds does not."""
+    server, report = serve(error(), answer(), answer()), Report()
+    client = pipeline(server, {"max_retries": 0}, listeners=[report])
+    for value in ("bytes=0-9", "bytes=10-19"):
+        client.send("GET", PATH, headers={name: value, "x-ms-client-request-id": value})
+    assert (report.total.lost, report.total.recovered) == (1, 0)
+    if not hasattr(client, "send_async"):
+        client.send("GET", PATH, headers={name: "bytes=0-9", "x-ms-client-request-id": "another", "traceparent": "new"})
+        assert (report.total.lost, report.total.recovered) == (0, 1)
+
+
+def test_a_change_that_was_lost_stays_lost(serve: Make, pipeline: Make, error: Make, answer: Make, clock: Any) -> None:
+    server, report = serve(error(), answer()), Report()
+    start = f"{PATH}/one/providers/Microsoft.Compute/virtualMachines/vm/start"
+    rounds(lambda: pipeline(server, {"max_retries": 0}, listeners=[report]), *[("POST", start)] * 2)
+    assert (report.total.calls, report.total.lost, report.total.recovered) == (2, 1, 0)
+
+
 def test_what_a_loop_got_in_the_end_is_no_loss(serve: Make, pipeline: Make, error: Make, answer: Make, clock: Any) -> None:
     server, report = serve(*[error()] * 4, answer()), Report()
     responses = rounds(lambda: pipeline(server, {"max_retries": 2}, listeners=[report]), *[("GET", PATH)] * 3)

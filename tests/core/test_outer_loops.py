@@ -42,17 +42,17 @@ def test_an_answer_ends_the_loop() -> None:
     assert loops.rounds("a", 10.0) == 0
 
 
-def test_only_the_latest_thousand_are_kept() -> None:
+def test_only_the_latest_ten_thousand_are_kept() -> None:
     loops = OuterLoops()
-    for number in range(1001):
-        loops.gave_up(number, float(number) / 100)
-    assert [loops.rounds(number, 11.0) for number in (0, 1, 1000)] == [0, 1, 1]
+    for number in range(10_001):
+        loops.gave_up(number, float(number) / 1000)
+    assert [loops.rounds(number, 11.0) for number in (0, 1, 10_000)] == [0, 1, 1]
 
 
 def test_one_that_comes_again_is_the_latest() -> None:
     loops = OuterLoops()
-    for number in range(1000):
+    for number in range(10_000):
         loops.gave_up(number, 1.0)
     loops.gave_up(0, 2.0)
-    loops.gave_up(1000, 3.0)
-    assert [loops.rounds(number, 3.0) for number in (0, 1, 1000)] == [2, 0, 1]
+    loops.gave_up(10_000, 3.0)
+    assert [loops.rounds(number, 3.0) for number in (0, 1, 10_000)] == [2, 0, 1]

@@ -54,6 +54,29 @@ def test_after_an_sdk_was_imported_and_clients_made(throttling: Any) -> None:
     assert len(throttling.requests) == 3 * TRIES
 
 
+ODD = """
+class Unhashable(type):
+    def __eq__(cls, other):
+        return cls is other
+class Raising(type):
+    def __getattribute__(cls, name):
+        raise RuntimeError(name)
+class Lies:
+    __class__ = property(lambda self: 1 / 0)
+    __dict__ = property(lambda self: 1 / 0)
+    __module__ = "azure.identity.odd"
+odd = [kind("Odd", (), {"__slots__": ("one",)})() for kind in (Unhashable, Raising)] + [Lies()]
+import azure.core.pipeline, azure.core.pipeline.transport
+pipeline = azure.core.pipeline.Pipeline(azure.core.pipeline.transport.RequestsTransport())
+"""
+
+
+def test_whatever_there_is_in_a_programs_memory(throttling: Any) -> None:
+    text = f"{ODD}import boto3, cloudretry\nclient = boto3.client('sts', endpoint_url=url)\ncloudretry.install()\nasked(client)"
+    assert ask(text, throttling.url) == ""
+    assert len(throttling.requests) == TRIES
+
+
 def test_a_client_that_is_attached_already_keeps_its_configuration(throttling: Any) -> None:
     text = (
         "import boto3, cloudretry\nreports = [cloudretry.Report() for _ in range(3)]\n"

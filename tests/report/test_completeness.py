@@ -19,6 +19,7 @@ from cloudretry.report.completeness import completeness
         (OperationReport(calls=3, refused=1, absent=1), "complete"),  # no such bucket: an answer
         (OperationReport(calls=3, refused=1), "partial"),  # a token for the next page that was too old
         (OperationReport(calls=3, lost=1), "partial"),
+        (OperationReport(calls=3, unfinished=1), "partial"),
         (OperationReport(calls=3, lost=3), "partial"),
         (OperationReport(calls=3, refused=1, denied=1), "partial"),
         (OperationReport(calls=3, refused=3, denied=3), "denied"),

@@ -13,6 +13,7 @@ import pytest
 from cloudretry.core.call import Call
 from cloudretry.core.decision import Stop, StopReason
 from cloudretry.core.events import CallEnded
+from cloudretry.core.history import printable
 from cloudretry.core.lost import LostCall, Page
 from cloudretry.core.machine import ANSWERED
 from cloudretry.core.outcome import Kind, Outcome
@@ -87,6 +88,18 @@ def test_a_server_can_not_forge_fields() -> None:
     assert len(lost.request_id) == 128
 
 
+def test_no_part_of_a_line_can_forge_another() -> None:
+    evil = "s-1\u2028lost call x\x1b[31m\x85 " + "A" * 300
+    call = replace(CALL, service=evil, operation=f"GET {evil}", region=evil, account=evil)
+    lost = replace(LostCall.of(replace(ENDED, call=call)), reason=evil, code=evil, request_id=evil, rule=evil)
+    for line in (str(lost), str(call)):
+        assert line.isascii()
+        assert line.isprintable()
+        assert max(map(len, line.replace("@", ":").replace("/", ":").replace(" ", ":").split(":"))) <= 140
+    assert str(call).split(" ")[0] == f"{printable(evil)}:GET"
+    assert str(call).count(" ") == 1
+
+
 def test_when_a_pools_member_can_be_had() -> None:
     error, when = PoolUnavailable("no member"), datetime(2026, 1, 1, tzinfo=timezone.utc)
     error.retry_at = when
@@ -138,6 +151,17 @@ def test_the_list_is_bounded_and_the_counts_are_exact(monkeypatch: pytest.Monkey
     assert (report.total.lost, len(report.lost)) == (3, 2)
     report(answered)
     assert (report.total.lost, report.total.recovered) == (1, 2)  # what is not on the list can't recover
+
+
+def test_listings_that_were_not_read_to_their_end() -> None:
+    first = CallEnded(CALL, 1, None, ANSWERED, 0.0, page=Page(1, leads_on=True))
+    middle = replace(first, page=Page(2, "t", follows=True, leads_on=True))
+    last = replace(first, page=Page(3, "u", follows=True))
+    other = replace(last, call=replace(CALL, region="eu-west-2"))
+    assert report_of(first, middle, last).total.unfinished == 0
+    assert report_of(first, first, middle, last).total.unfinished == 1
+    assert report_of(first, replace(EVENT, page=Page(2, "t", follows=True))).total.unfinished == 0  # which is a loss
+    assert report_of(first, other).total.unfinished == 1  # its first page was told to another report
 
 
 def test_who_asks_is_told_by_lines() -> None:
