@@ -8,6 +8,7 @@ waiting, so a coroutine may take it.
 from __future__ import annotations
 
 import contextlib
+import logging
 import math
 import time
 from datetime import datetime, timezone
@@ -29,8 +30,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Turn", "TurnTimeout", "Turns"]
 
+logger = logging.getLogger("cloudretry")
+
 _LONGEST: Final = 3600.0  # s; what a lock or a loop can be asked to wait for is limited
 _TICK: Final = 1e-6  # s
+_LONG: Final = 5.0  # s of waiting that whoever watches a program wonders about; said so
+_SELDOM: Final = 60.0  # s
 _UNFORESEEN: Final = "the rate is just being measured, so nobody can say when this one could leave"
 
 
@@ -139,7 +144,7 @@ class Turns:
         used: when a turn was asked for last (monotonic seconds).
     """
 
-    __slots__ = ("_alarm", "_watcher", "lock", "name", "pacer", "used")
+    __slots__ = ("_alarm", "_told", "_watcher", "lock", "name", "pacer", "used")
 
     def __init__(self, pacer: Pacer[Turn], name: str, now: float) -> None:
         self.pacer = pacer
@@ -148,6 +153,7 @@ class Turns:
         self.used = now
         self._watcher: Turn | None = None
         self._alarm = math.inf  # until when the watcher sleeps
+        self._told = -math.inf  # when it was said last that calls wait
 
     def take(self, *, not_before: float | None = None, patience: float = math.inf) -> Turn:
         """Wait for a turn, in this thread; Ctrl-C ends the wait and leaves nothing behind.
@@ -240,7 +246,7 @@ class Turns:
 
     def _enter(self, turn: Turn, not_before: float | None, patience: float) -> tuple[Clock, float]:
         """Queue a turn, unless its wait would be too long; it may have been granted at once."""
-        clock = current_clock()
+        clock, told, expected = current_clock(), None, 0.0
         with self.lock:
             now = self.used = clock.monotonic()
             pacer = self.pacer
@@ -253,6 +259,11 @@ class Turns:
                 expected = pacer.expected(now, not_before) - now
                 if expected > patience:
                     raise TurnTimeout(self.name, pacer.state(now), 0.0, expected, clock.wall())
+                if expected > _LONG and now - self._told > _SELDOM:
+                    self._told, told = now, pacer.state(now)
+        if told is not None:  # not under the lock: a handler of logging may make calls
+            pace = f" at {told.limit.rate:.3g} calls/s" if told.limit else ""
+            logger.info("%s: %d waiting%s, the last one for %.0f s", self.name, told.waiting, pace, expected)
         return clock, now
 
     def _look(self, turn: Turn, waker: _Waker, clock: Clock, entered: float, patience: float) -> float:

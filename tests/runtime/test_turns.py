@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import pickle
 import signal
 import threading
@@ -211,6 +212,16 @@ def test_a_task_waits_on_the_virtual_clock() -> None:
         asyncio.run(in_loop(quota, 5))
         assert clock.monotonic() >= 60.0
     assert quota.pacer.rate.accepted == 5
+
+
+def test_long_waits_are_told_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "cloudretry")
+    with virtual_clock():
+        quota = turns(max_rate=0.05)
+        for _ in range(7):
+            one_call(quota, 900.0)
+    told = [record.getMessage() for record in caplog.records]
+    assert told == ["ec2:Describe@1/eu: 1 waiting, the last one for 20 s"] * 2
 
 
 def test_a_retry_waits_for_its_own_moment() -> None:
