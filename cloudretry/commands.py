@@ -60,7 +60,7 @@ def attach(thing: T, *, configuration: Source = None, account: str | None = None
     if _disabled():
         return thing
     edge = _edge_of(thing)
-    edge.attach_any(thing, _engine(edge.engine_of(thing), configuration, report), account=account)
+    edge.attach_any(thing, _engine(edge.engine_of(thing), configuration, report), account=account and f"{account}")
     return thing
 
 
@@ -142,7 +142,7 @@ class AwsApiCommand:
         configuration: Source = None,
         report: Report | None = None,
     ) -> None:
-        self.account = account
+        self.account = account and f"{account}"  # whoever has it as a number or a UUID means its text
         self.configuration = _configuration(configuration)
         self.report = report or Report()
         watch = _watch(configuration, self.configuration)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
+_FAILED: Final = 1
 _REFUSED: Final = 2
 _LOST: Final = 3
 _CAN_T_START: Final = 126  # as a shell says it
@@ -46,7 +47,8 @@ def run(*, file: str | None, report: str | None, fail_on_loss: bool, command: tu
         cloudretry run -- aws ec2 describe-instances
 
     Exits as the program does. 78: the configuration was refused, and nothing was started. 2: nothing in this program could be
-    hooked: python -I, -E or -S, a frozen program such as AWS CLI v2, or no Python at all.
+    hooked: python -I, -E or -S, a frozen program such as AWS CLI v2, or no Python at all. 1: it succeeded, but its report
+    could not be written.
     """  # noqa: D301 - \b is click's mark of a paragraph that keeps its lines
     from cloudretry.config import load_configuration, switched_off
     from cloudretry.launcher.command import why_not
@@ -108,19 +110,33 @@ def _supervised(
     except OSError as error:
         _say(f"{command[0]}: {error.strerror}")
         return _NOT_FOUND if isinstance(error, FileNotFoundError) else _CAN_T_START
+    try:
+        ours = _account_for(folder, report, succeeded=status == 0, fail_on_loss=fail_on_loss)
+    except Exception as error:  # noqa: BLE001 - whatever it is, the program's own status is not to suffer from it
+        _say_if_possible(f"what the program came to can't be told: {type(error).__name__}: {error}")
+        ours = _LOST if fail_on_loss else _FAILED
+    return status or ours
+
+
+def _account_for(folder: RunFolder, report: ReportFolder | None, *, succeeded: bool, fail_on_loss: bool) -> int:
+    """Say and write what it came to. The status where the program succeeded."""
+    from cloudretry.launcher.outliving import going_on
     from cloudretry.launcher.summary import Summary, merge  # now that the program does not wait for it
 
     try:
-        summary = merge(folder.documents())
+        documents = list(folder.documents())
+        still_there = going_on(documents)  # before it is read what they have written until then
+        summary = merge(documents, going_on=still_there)
     except OSError as error:  # the program has removed it
         summary = Summary(unreadable=[f"{folder.processes}: {error.strerror}"])
     with suppress(OSError):  # there may be no stderr any more
         _tell(summary, folder, asked=fail_on_loss or report is not None)
-    if report is not None:
-        for failure in report.write(summary, finished=status == 0):
-            with suppress(OSError):  # as above
-                _say(failure)
-    return _LOST if status == 0 and fail_on_loss and summary.is_incomplete else status
+    failures = report.write(summary, finished=succeeded) if report is not None else []
+    for failure in failures:
+        _say_if_possible(failure)
+    if fail_on_loss and summary.is_incomplete:
+        return _LOST
+    return _FAILED if failures else 0
 
 
 def _watch(configuration: Configuration, file: str | None, folder: RunFolder) -> Callable[[], None]:
@@ -177,6 +193,11 @@ def _replaced_by(command: tuple[str, ...], environ: Mapping[str, str]) -> int:
     except OSError as error:
         _say(f"{command[0]}: {error.strerror}")
         return _NOT_FOUND if isinstance(error, FileNotFoundError) else _CAN_T_START
+
+
+def _say_if_possible(text: str) -> None:
+    with suppress(OSError):  # there may be no stderr any more
+        _say(text)
 
 
 def _say(text: str) -> None:

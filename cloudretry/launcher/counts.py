@@ -6,17 +6,22 @@ import atexit
 import json
 import os
 import secrets
+import sys
 from collections.abc import Iterable
 from contextlib import suppress
-from threading import Lock
+from dataclasses import dataclass
+from threading import RLock
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
 from cloudretry.core.decision import StopReason
-from cloudretry.core.events import CallEnded
-from cloudretry.report import Report
+from cloudretry.core.events import BodyCut, CallEnded
+from cloudretry.core.outcome import is_absent
+from cloudretry.launcher.files import AppendedFile
+from cloudretry.report import OperationReport, Report
 
 if TYPE_CHECKING:
+    from cloudretry.core.call import Call
     from cloudretry.core.events import Event
 
 __all__ = ["CALL_FIELDS", "Counts"]
@@ -24,17 +29,21 @@ __all__ = ["CALL_FIELDS", "Counts"]
 CALL_FIELDS: Final = ("provider", "service", "operation", "region", "account", "principal")
 """What tells the counts of one operation from those of another."""
 
-_LONGEST_WAIT: Final = 1.0
 _SHARE: Final = 20
-_SHARE_OF_LOST: Final = 2
 """A write that took one unit is followed by the next after so many: less than a twentieth of the time goes into writing."""
+_SHARE_OF_AGE: Final = 50
+"""A process that has counted for so many units waits for one, so that its file does not grow with each call."""
 
 
 class Counts:
     """A listener. Thread-safe; a forked child counts anew, into a file of its own.
 
-    Written when a call has ended, unless that was just done, and at the program's end: what a killed process leaves lacks the
-    answered calls of its last milliseconds.
+    Each line of the file has the rows that have changed, as they stand, and the calls that were lost or recovered since the
+    line before. What was lost, refused or cut short is written before the program is told. Answered calls follow with the
+    next write, at the program's end at the latest: those of the last fiftieth of its time are missing where a process is
+    killed or ends by `os._exit`.
+
+    Where nothing can be written, the file is left so that whoever reads it sees it: see AppendedFile.
 
     Args:
         folder: where the file goes.
@@ -44,55 +53,130 @@ class Counts:
     def __init__(self, folder: str, program: str) -> None:
         self._folder = folder
         self._program = program
+        self._file: AppendedFile | None = None
         self._begin()
-        atexit.register(self.write, wait=_LONGEST_WAIT)
+        self._open()
+        atexit.register(self.write)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._begin)
 
     def _begin(self) -> None:
-        self._report = Report()
-        self._writing = Lock()
-        self._written = self._took = 0.0
-        self._path = os.path.join(self._folder, f"{os.getpid()}-{secrets.token_hex(4)}")  # noqa: PTH118 - paths stay text
+        self._report = _Changes()
+        self._writing = RLock()  # a signal handler may call while its thread is in here
+        self._began = perf_counter()
+        self._due = 0.0
+        self._is_own = self._has_failed = False
+        self._process = f"{os.getpid()}-{secrets.token_hex(4)}"
 
     def __call__(self, event: Event) -> None:
         """Count an event."""
         self._report(event)
-        if isinstance(event, CallEnded):
-            share, wait = (_SHARE, 0.0) if event.stop.reason is StopReason.ANSWERED else (_SHARE_OF_LOST, _LONGEST_WAIT)
-            if perf_counter() >= self._written + share * self._took:
-                self.write(wait)
+        if isinstance(event, CallEnded | BodyCut):
+            if perf_counter() < self._due and (self._has_failed or not _is_news(event)):
+                return
+            self.write()
 
-    def write(self, wait: float = 0.0) -> None:
-        """Replace the file in one step, if there is anything to tell. Where that fails, the parent misses it.
-
-        `wait`: seconds for another thread that is writing what it knows.
-        """
-        if not self._report.operations or not self._writing.acquire(timeout=wait):
-            return
-        try:
+    def write(self) -> None:
+        """Write what has changed. Where that fails, it is tried again with the next change."""
+        with self._writing:
             started = perf_counter()
-            with suppress(OSError):
-                written = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-                with os.fdopen(written, "w", encoding="utf-8") as file:
-                    json.dump(self._document(), file)
-                os.replace(self._path, f"{self._path}.json")  # noqa: PTH105 - paths stay text
-            self._written = perf_counter()
-            self._took = self._written - started
-        finally:
-            self._writing.release()
+            change = self._report.take()
+            if not change.calls:
+                return
+            try:
+                self._append(change.document)
+            except OSError:
+                self._has_failed = True
+                self._report.give_back(change)
+            else:
+                self._has_failed = False
+            ended = perf_counter()
+            self._due = ended + max(_SHARE * (ended - started), (ended - self._began) / _SHARE_OF_AGE)
 
-    def _document(self) -> dict[str, Any]:
-        return {
-            "process": os.getpid(),
-            "program": self._program,
-            "operations": [
-                {**_values(call, CALL_FIELDS), **_values(counts, counts.__slots__)}
-                for call, counts in self._report.operations.items()
-            ],
-            "lost": [lost.to_dict() for lost in self._report.lost],
-            "recovered": [lost.to_dict() for lost in self._report.recovered],
-        }
+    def _append(self, document: dict[str, Any]) -> None:
+        if not self._is_own:
+            self._open()
+        if self._file is None:
+            raise OSError
+        known = {"process": self._process, "program": self._program}
+        self._file.append(json.dumps({**known, **document}, default=str).encode())
+
+    def _open(self) -> None:
+        """Make the file. A child that can't have one, being another user by now, goes on in that of its parent."""
+        path = os.path.join(self._folder, f"{self._process}.jsonl")  # noqa: PTH118 - paths stay text
+        try:
+            file = AppendedFile(path)
+        except OSError as error:
+            if self._file is None:
+                with suppress(OSError):  # a link takes neither a descriptor nor room, and is not readable as a file
+                    os.symlink(error.strerror or "not written", path)  # noqa: PTH211 - as above
+            return
+        if self._file is not None:
+            self._file.close()
+        self._file, self._is_own = file, True
+        multiprocessing: Any = sys.modules.get("multiprocessing.util")
+        if multiprocessing is not None:  # whose forked children end without atexit
+            multiprocessing.Finalize(None, self.write, exitpriority=0)
+
+
+def _is_news(event: CallEnded | BodyCut) -> bool:
+    """Whether it changes what may be believed: for the worse, or because what was lost before has been answered now."""
+    if isinstance(event, BodyCut) or event.is_lost or event.key is not None or event.listing is not None:
+        return True
+    return event.stop.reason is not StopReason.ANSWERED and (event.outcome is None or not is_absent(event.outcome))
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """What is to be written, and what it takes to give it back. `told`: how many records of lost and recovered were before."""
+
+    calls: set[Call]
+    told: tuple[int, int]
+    document: dict[str, Any]
+
+
+class _Changes(Report):
+    """Knows what has changed since it was last asked. Thread-safe."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._rows: dict[Call, int] = {}
+        self._changed: set[Call] = set()
+        self._told = 0, 0
+        self._taken = 0
+
+    def _counts_of(self, call: Call) -> OperationReport:
+        self._changed.add(call)
+        return super()._counts_of(call)
+
+    def take(self) -> _Change:
+        """The rows as they stand, each with a number of its own, and the records that are new.
+
+        `number`: of a row that is there twice, the line with the higher one holds.
+        """
+        with self._lock:
+            calls, self._changed = self._changed, set()
+            told, (lost, recovered) = self._told, (self._ledger.listed, self._ledger.recovered)
+            self._told = len(lost), len(recovered)
+            self._taken += 1
+            document = {
+                "number": self._taken,
+                "operations": [self._row(call) for call in calls],
+                "lost": [each.to_dict() for each in lost[told[0] :]],
+                "recovered": [each.to_dict() for each in recovered[told[1] :]],
+            }
+            return _Change(calls, told, document)
+
+    def give_back(self, change: _Change) -> None:
+        """It was not written."""
+        with self._lock:
+            self._changed |= change.calls
+            self._told = min(self._told, change.told)
+
+    def _row(self, call: Call) -> dict[str, Any]:
+        number, counts = self._rows.setdefault(call, len(self._rows)), self._operations[call]
+        known = _values(call, CALL_FIELDS) | _values(counts, counts.__slots__)
+        return {"row": number, **known, "unfinished": max(0, counts.unfinished)}  # as in `operations`
 
 
 def _values(thing: object, names: Iterable[str]) -> dict[str, Any]:

@@ -6,7 +6,6 @@ was killed, must not read of another one's.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import secrets
@@ -14,8 +13,9 @@ import tempfile
 from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+from cloudretry.launcher.files import open_regular
 from cloudretry.launcher.run_folder import JOURNAL
 
 if TYPE_CHECKING:
@@ -26,8 +26,9 @@ __all__ = ["ReportFolder"]
 _REPORT: Final = "report.json"
 _COMPLETENESS: Final = "completeness.json"
 _PREFIX: Final = "processes-"
-_FOLDER: Final = re.compile(rf"{_PREFIX}\w+")
-_COUNTS: Final = re.compile(r"\d+-[0-9a-f]{8}(\.json)?")
+_FOLDER: Final = re.compile(rb"\s*\{[^{}\[\]]*\"folder\": \"(%b\w+)\"" % _PREFIX.encode())  # before all that is nested
+_HEAD: Final = 4096  # bytes
+_COUNTS: Final = re.compile(r"\d+-[0-9a-f]{8}(\.jsonl?)?")
 
 
 class ReportFolder:
@@ -75,10 +76,11 @@ class ReportFolder:
     def _last(self) -> Path | None:
         """Where the processes of the run counted whose report is there."""
         try:
-            name: Any = json.loads((self._path / _REPORT).read_bytes())["folder"]
-            found = self._path / name if _FOLDER.fullmatch(name) else None
-        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            with open_regular(str(self._path / _REPORT)) as file:
+                named = _FOLDER.match(file.read(_HEAD))
+        except OSError:
             return None
+        found = self._path / named[1].decode() if named else None
         return found if found and not found.is_symlink() else None
 
 

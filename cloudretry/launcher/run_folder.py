@@ -46,14 +46,12 @@ class RunFolder:
         return os.path.exists(self._reached)  # noqa: PTH110 - as above
 
     def documents(self) -> Iterator[str]:
-        """The paths of what the processes have written. One that could not be written whole is not JSON.
+        """The paths of what the processes have written.
 
         Raises OSError where the program has removed the folder.
         """
-        names = set(os.listdir(self.processes))  # noqa: PTH208 - as above
-        for name in sorted(names):
-            if name.endswith(".json") or f"{name}.json" not in names:
-                yield os.path.join(self.processes, name)  # noqa: PTH118 - as above
+        for name in sorted(os.listdir(self.processes)):  # noqa: PTH208 - as above
+            yield os.path.join(self.processes, name)  # noqa: PTH118 - as above
 
 
 def child_environment(folder: RunFolder, environ: Mapping[str, str]) -> dict[str, str]:

@@ -6,12 +6,13 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from math import isfinite
 from operator import itemgetter
-from pathlib import Path
 from typing import Any, Final
 
 from cloudretry.core.call import spelled
 from cloudretry.launcher.counts import CALL_FIELDS
+from cloudretry.launcher.files import is_whole, open_regular
 from cloudretry.report import LostCall, OperationReport
 from cloudretry.report.completeness import completeness
 
@@ -26,13 +27,15 @@ Key = tuple[str, ...]
 class Summary:
     """The sums of a run, by operation, region and account; `lost` has the records of the calls that were given up.
 
-    `recovered`: those of calls that were answered when the program's own loop called again.
+    `recovered`: those of calls that were answered when the program's own loop called again. `going_on`: processes that have
+    outlived the program.
     """
 
     operations: dict[Key, OperationReport] = field(default_factory=dict)
     lost: list[LostCall] = field(default_factory=list)
     recovered: list[LostCall] = field(default_factory=list)
     processes: int = 0
+    going_on: int = 0
     unreadable: list[str] = field(default_factory=list)
 
     @property
@@ -49,17 +52,24 @@ class Summary:
         """What a person reads at the end of a run."""
         yield f"cloudretry: {self._sums(self.total)}"
         yield from (f"cloudretry: {line}" for line in self._lost_lines())
-        yield from (f"cloudretry: {path}: not readable, what it counted is missing here" for path in self.unreadable)
+        yield from (f"cloudretry: {path}: can't be read to its end, so counts are missing here" for path in self.unreadable)
+        if self.going_on:
+            yield (
+                f"cloudretry: {_some(self.going_on, 'process goes on; what it does', 'processes go on; what they do')} "
+                "from now on is not counted"
+            )
 
     def _sums(self, total: OperationReport) -> str:
         if not total.calls:
             return "no call was counted" if self.unreadable else "no call was made"
+        unfinished = _some(total.unfinished, "listing not read to its end", "listings not read to their end")
         return (
             f"{_some(total.calls, 'call', 'calls')} in {_some(self.processes, 'process', 'processes')}, "
             f"{_some(total.attempts, 'attempt', 'attempts')}, {total.throttled} throttled, "
             f"{total.waited:.1f} s waited, {total.queued:.1f} s queued, {total.lost} lost{_reasons(self.lost)}"
             f"{f', {total.repeated} repeated by loops around them' if total.repeated else ''}"
             f"{f', {total.recovered} recovered by them' if total.recovered else ''}"
+            f"{f', {unfinished}' if total.unfinished else ''}"
             f"{f', {total.cut} bodies cut short' if total.cut else ''}"
         )
 
@@ -78,13 +88,14 @@ class Summary:
     def completeness(self, *, finished: bool) -> str:
         """What may be believed of what the program found, as JSON: account → region → operation → `complete` or not.
 
-        `finished`: the program succeeded; else nobody knows what it would have asked yet, and nothing is complete.
+        `finished`: the program succeeded; else nobody knows what it would have asked yet, and nothing is complete. Nor is
+        anything while a process of it goes on, or where what one counted is missing.
         """
         counts = (
             (account or principal, region, f"{service}:{operation}", each)
             for (_, service, operation, region, account, principal), each in self._sorted()
         )
-        return json.dumps(completeness(counts, finished=finished), indent=2)
+        return json.dumps(completeness(counts, finished=finished and not (self.going_on or self.unreadable)), indent=2)
 
     def _sorted(self) -> list[tuple[Key, OperationReport]]:
         return sorted(self.operations.items(), key=itemgetter(0))
@@ -95,7 +106,7 @@ class Summary:
             {**{name: part or None for name, part in zip(CALL_FIELDS, key, strict=True)}, **asdict(counts)}
             for key, counts in self._sorted()
         ]
-        document = {**about, "processes": self.processes, "total": asdict(self.total)}
+        document = {**about, "processes": self.processes, "going_on": self.going_on, "total": asdict(self.total)}
         records = {"lost": self.lost, "recovered": self.recovered}
         listed = {name: [each.to_dict() for each in found] for name, found in records.items()}
         return json.dumps({**document, "operations": operations, **listed}, indent=2)
@@ -126,26 +137,93 @@ def _some(number: int, one: str, more: str) -> str:
     return f"{number} {one if number == 1 else more}"
 
 
-def merge(paths: Iterable[str]) -> Summary:
-    """Add up the files of a run. One that can't be read is named."""
-    summary = Summary()
-    for path in paths:
-        try:
-            document = json.loads(Path(path).read_text(encoding="utf-8"))
-            parts = [_part(raw) for raw in document["operations"]]
-            lost, recovered = ([LostCall.from_dict(raw) for raw in document[name]] for name in ("lost", "recovered"))
-        except (OSError, ValueError, KeyError, TypeError):
-            summary.unreadable.append(path)
-            continue
-        summary.processes += 1
-        summary.lost += lost
-        summary.recovered += recovered
-        for key, counts in parts:
-            summary.operations.setdefault(key, OperationReport()).add(counts)
+def merge(paths: Iterable[str], *, going_on: int = 0) -> Summary:
+    """Add up the files of a run. One of which something is missing or can't be read is named, and the rest of it counts."""
+    summary = Summary(going_on=going_on)
+    read = _Files()
+    summary.unreadable += (path for path in paths if not read.take(path))
+    summary.processes = len({process for process, _ in read.rows})
+    for _, key, counts in read.rows.values():
+        summary.operations.setdefault(key, OperationReport()).add(counts)
+    summary.recovered += read.recovered
+    summary.lost += (read.lost - Counter(read.recovered)).elements()
     return summary
 
 
-def _part(raw: Mapping[str, Any]) -> tuple[Key, OperationReport]:
-    return tuple(raw[name] or "" for name in CALL_FIELDS), OperationReport(
-        **{name: raw[name] for name in OperationReport.__slots__}
-    )
+class _Files:
+    """What the lines of the files come to; cloudretry/launcher/counts.py says what they are."""
+
+    def __init__(self) -> None:
+        self.rows: dict[tuple[str, int], tuple[int, Key, OperationReport]] = {}
+        self.lost: Counter[LostCall] = Counter()
+        self.recovered: list[LostCall] = []
+
+    def take(self, path: str) -> bool:
+        """Whether all of it could be read."""
+        last, good = b"", True
+        try:
+            with open_regular(path) as file:
+                for last in file:
+                    good = (not last.strip() or self._take_line(last)) and good
+        except OSError:
+            return False
+        return good and is_whole(last)
+
+    def _take_line(self, line: bytes) -> bool:
+        try:
+            document = json.loads(line)
+            process, number = _text(document["process"]), _number(document["number"])
+            rows = [(_number(raw["row"]), _key(raw), _counts(raw)) for raw in document["operations"]]
+            lost, recovered = ([_lost(raw) for raw in document[name]] for name in ("lost", "recovered"))
+        except Exception:  # noqa: BLE001 - whatever stands there, it must not end the command
+            return False
+        for row, key, counts in rows:
+            known = self.rows.get((process, row))
+            if known is None or known[0] < number:
+                self.rows[process, row] = number, key, counts
+        self.lost.update(lost)
+        self.recovered += recovered
+        return True
+
+
+def _key(raw: Mapping[str, Any]) -> Key:
+    return tuple(_text(raw[name]) for name in CALL_FIELDS)
+
+
+def _counts(raw: Mapping[str, Any]) -> OperationReport:
+    counts = OperationReport()
+    for name in counts.__slots__:
+        read = _seconds if isinstance(getattr(counts, name), float) else _number
+        setattr(counts, name, read(raw[name]))
+    return counts
+
+
+def _lost(raw: Mapping[str, Any]) -> LostCall:
+    texts = {
+        name: _text(raw[name]) or None for name in ("account", "principal", "region", "code", "request_id", "rule", "token")
+    }
+    known = {name: _text(raw[name]) for name in ("provider", "service", "operation", "reason")}
+    numbers = {name: raw[name] if raw[name] is None else _number(raw[name]) for name in ("page", "status")}
+    amounts = {"attempts": _number(raw["attempts"]), "waited": _seconds(raw["waited"])}
+    return LostCall.from_dict({**raw, **texts, **known, **numbers, **amounts})
+
+
+def _text(value: object) -> str:
+    """An account may have been given as a number."""
+    if value is None:
+        return ""
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise TypeError
+    return str(value)
+
+
+def _number(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError
+    return value
+
+
+def _seconds(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+        raise TypeError
+    return float(value)

@@ -177,7 +177,7 @@ def test_what_is_left_is_its_owners_alone(run: Any, script: Any, throttling: Any
 def test_a_second_run_takes_the_place_of_the_first(run: Any, script: Any, throttling: Any, tmp_path: Path) -> None:
     out = tmp_path / "out"
     (out / "processes-mine").mkdir(parents=True)
-    (out / "processes-mine" / "1-00000000.json").write_text("{}")
+    (out / "processes-mine" / "1-00000000.jsonl").write_text("{}")
     for _ in range(2):
         run("--report", str(out), "--", sys.executable, script(LOOPS), throttling.url)
         report = left_in(out)
@@ -206,7 +206,7 @@ def test_while_a_run_goes_on_nothing_of_the_last_one_can_be_read(
 def test_of_a_folder_that_somebody_else_uses_nothing_is_removed(run: Any, tmp_path: Path) -> None:
     out, folder = tmp_path / "out", tmp_path / "out" / "processes-mine"
     folder.mkdir(parents=True)
-    for name in ("1-00000000.json", "notes.txt"):
+    for name in ("1-00000000.jsonl", "notes.txt"):
         (folder / name).write_text("{}")
     (out / "report.json").write_text(json.dumps({"folder": "processes-mine"}))
     run("--report", str(out), "--", sys.executable, "-c", "")
@@ -235,15 +235,17 @@ def counted(folder: Path, name: str, lost: list[LostCall], count: int | None = N
         totals[key] = totals.get(key, 0) + 1
     operations = [
         {
+            "row": row,
             **dict(zip(("provider", "service", "operation", "region", "account", "principal"), key, strict=True)),
             **dict.fromkeys(OperationReport.__slots__, 0),
             "calls": 100,
             "lost": count or number,
         }
-        for key, number in totals.items()
+        for row, (key, number) in enumerate(totals.items())
     ]
     path = folder / name
-    path.write_text(json.dumps({"operations": operations, "lost": [each.to_dict() for each in lost], "recovered": []}))
+    known = {"process": name, "program": "p", "number": 1, "operations": operations, "recovered": []}
+    path.write_text(json.dumps({**known, "lost": [each.to_dict() for each in lost]}) + "\n")
     return str(path)
 
 
@@ -254,7 +256,7 @@ def lines(summary: Summary) -> list[str]:
 def test_equal_losses_of_several_processes_are_one_line(tmp_path: Path) -> None:
     one = [lost_call("DescribeVpcs", page=4), lost_call("DescribeVpcs", page=2, reason="unreachable"), lost_call("ListX")]
     two = [lost_call("DescribeVpcs"), lost_call("DescribeVpcs", region="b")]
-    summary = merge([counted(tmp_path, "1.json", one), counted(tmp_path, "2.json", two)])
+    summary = merge([counted(tmp_path, "1.jsonl", one), counted(tmp_path, "2.jsonl", two)])
     assert lines(summary) == [
         "ec2:DescribeVpcs@1/a: 3 calls (max_retries 2, unreachable 1), pages from 2 on are missing",
         "ec2:DescribeVpcs@1/b: 1 call (max_retries 1)",
@@ -264,7 +266,7 @@ def test_equal_losses_of_several_processes_are_one_line(tmp_path: Path) -> None:
 
 def test_the_table_ends_after_twenty(tmp_path: Path) -> None:
     lost = [lost_call(f"Describe{number:02}") for number in range(25)]
-    summary = merge([counted(tmp_path, "1.json", [*lost, lost[24]])])
+    summary = merge([counted(tmp_path, "1.jsonl", [*lost, lost[24]])])
     told = lines(summary)
     assert len(told) == 21
     assert told[0] == "ec2:Describe24@1/a: 2 calls (max_retries 2)"
@@ -272,14 +274,14 @@ def test_the_table_ends_after_twenty(tmp_path: Path) -> None:
 
 
 def test_counts_go_before_the_list(tmp_path: Path) -> None:
-    summary = merge([counted(tmp_path, "1.json", [lost_call("ListX")], count=12_000)])
+    summary = merge([counted(tmp_path, "1.jsonl", [lost_call("ListX")], count=12_000)])
     assert lines(summary) == ["ec2:ListX@1/a: 12000 calls (max_retries 1)"]
 
 
-@pytest.mark.parametrize("content", ["", '{"operations": []', '{"operations": [], "lost": ["a line"]}', "[]"])
+@pytest.mark.parametrize("content", ["", "\n\n{}", '{"operations": []\n', '{"operations": [], "lost": ["a line"]}\n', "[]\n"])
 def test_what_is_torn_is_named(tmp_path: Path, content: str) -> None:
-    torn = tmp_path / "2.json"
+    torn = tmp_path / "2.jsonl"
     torn.write_text(content)
-    summary = merge([counted(tmp_path, "1.json", [lost_call("ListX")]), str(torn)])
+    summary = merge([counted(tmp_path, "1.jsonl", [lost_call("ListX")]), str(torn)])
     assert (summary.processes, summary.total.lost, summary.is_incomplete) == (1, 1, True)
-    assert list(summary.lines())[-1] == f"cloudretry: {torn}: not readable, what it counted is missing here"
+    assert list(summary.lines())[-1] == f"cloudretry: {torn}: can't be read to its end, so counts are missing here"

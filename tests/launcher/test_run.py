@@ -269,8 +269,8 @@ def test_what_was_lost_is_said_and_fails_the_run(run: Any, script: Any, throttli
     assert (operation["operation"], operation["calls"], operation["lost"]) == ("GetCallerIdentity", 1, 1)
     believed = json.loads((tmp_path / "out" / "completeness.json").read_text())
     assert believed == {"key:581039954779": {"eu-west-1": {"sts:GetCallerIdentity": "partial"}}}
-    (process,) = (tmp_path / "out").glob("processes-*/*.json")
-    assert json.loads(process.read_text())["program"] == "program.py"
+    (process,) = (tmp_path / "out").glob("processes-*/*.jsonl")
+    assert {json.loads(line)["program"] for line in process.read_text().splitlines() if line} == {"program.py"}
     told = list(read_journal(tmp_path / "out" / "journal.jsonl"))
     assert [entry.get("attempt", entry.get("ended")) for entry in told] == [1, 2, 3, 4, 5, 6, 7, "max_retries"]
 
@@ -323,7 +323,7 @@ def test_a_program_that_removes_the_report_is_told_of(run: Any, script: Any, ans
     wipes = f"{ASK}\nimport shutil\nshutil.rmtree({str(tmp_path / 'out')!r})"
     result = run("--report", str(tmp_path / "out"), "--fail-on-loss", "--", sys.executable, script(wipes), answering(0).url)
     assert result.returncode == 3
-    assert "not readable, what it counted is missing here" in result.stderr
+    assert "can't be read to its end, so counts are missing here" in result.stderr
 
 
 @pytest.mark.wire
