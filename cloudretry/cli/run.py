@@ -129,6 +129,7 @@ def _account_for(folder: RunFolder, report: ReportFolder | None, *, succeeded: b
         summary = merge(documents, going_on=still_there)
     except OSError as error:  # the program has removed it
         summary = Summary(unreadable=[f"{folder.processes}: {error.strerror}"])
+    summary.passed_by = folder.is_passed_by()
     with suppress(OSError):  # there may be no stderr any more
         _tell(summary, folder, asked=fail_on_loss or report is not None)
     failures = report.write(summary, finished=succeeded) if report is not None else []
@@ -155,7 +156,7 @@ def _tell(summary: Summary, folder: RunFolder, *, asked: bool) -> None:
     """What came of it, where it was asked for or something is missing."""
     if not folder.is_reached():
         _say("nothing was hooked: the command started no Python that reads PYTHONPATH")
-    if asked or summary.is_incomplete:
+    if asked or (summary.is_incomplete and not summary.passed_by):  # which was said already
         for line in summary.lines():
             click.echo(line, err=True)
 

@@ -36,12 +36,14 @@ class Hooks:
 
     Args:
         make: makes the engine; what it raises is said, and nothing is hooked then.
+        passed_by: called where something is not hooked.
     """
 
     _process: ClassVar[Hooks | None] = None
 
-    def __init__(self, make: Callable[[], Engine]) -> None:
+    def __init__(self, make: Callable[[], Engine], passed_by: Callable[[], object]) -> None:
         self._make = make
+        self._passed_by = passed_by
         self._engine: Engine | None = None
         self._failed = False
         self._said: set[str] = set()
@@ -60,12 +62,12 @@ class Hooks:
             cls._process.take_existing()
 
     @classmethod
-    def begin(cls, make: Callable[[], Engine]) -> bool:
+    def begin(cls, make: Callable[[], Engine], passed_by: Callable[[], object] = bool) -> bool:
         """Hook this process; `make` is called when there is something to attach. False where it was hooked already."""
         if cls._process is not None:
             cls._process.renew(make)
             return False
-        cls._process = Hooks(make)
+        cls._process = Hooks(make, passed_by)
         cls._process.wait()
         return True
 
@@ -184,6 +186,8 @@ class Hooks:
 
     def _say(self, text: str, error: Exception) -> None:
         """Once each."""
+        with suppress(Exception):
+            self._passed_by()
         line = f"{text}: {type(error).__name__}: {error}"
         if line not in self._said:
             self._said.add(line)

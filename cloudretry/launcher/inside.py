@@ -26,7 +26,7 @@ def begin(environ: Mapping[str, str] = os.environ) -> None:
     if folder is None:
         raise RuntimeError("the run that it belongs to has ended")
     folder.reach()
-    Hooks.begin(lambda: _engine(folder))
+    Hooks.begin(lambda: _engine(folder), folder.pass_by)
 
 
 def switched_off(environ: Mapping[str, str]) -> bool:

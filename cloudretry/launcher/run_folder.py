@@ -27,6 +27,7 @@ class RunFolder:
         self.processes = os.path.join(path, "processes")  # noqa: PTH118 - as above
         self.report = os.path.join(path, "report")  # noqa: PTH118 - as above
         self._reached = os.path.join(path, "reached")  # noqa: PTH118 - as above
+        self._passed_by = os.path.join(path, "passed-by")  # noqa: PTH118 - as above
 
     def exists(self) -> bool:
         """False when the run has ended."""
@@ -40,6 +41,14 @@ class RunFolder:
         """The path of the journal that the parent has made, which stays when the run's own folder is gone; None without one."""
         path = os.path.join(os.path.realpath(self.report), JOURNAL)  # noqa: PTH118 - as above
         return path if os.path.exists(path) else None  # noqa: PTH110 - as above
+
+    def pass_by(self) -> None:
+        """Say that calls of the program are made without cloudretry, and not counted."""
+        os.close(os.open(self._passed_by, os.O_WRONLY | os.O_CREAT, 0o600))
+
+    def is_passed_by(self) -> bool:
+        """Whether any are."""
+        return os.path.exists(self._passed_by)  # noqa: PTH110 - as above
 
     def is_reached(self) -> bool:
         """Whether any was."""

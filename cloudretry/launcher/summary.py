@@ -28,7 +28,7 @@ class Summary:
     """The sums of a run, by operation, region and account; `lost` has the records of the calls that were given up.
 
     `recovered`: those of calls that were answered when the program's own loop called again. `going_on`: processes that have
-    outlived the program.
+    outlived the program. `passed_by`: some calls were made without cloudretry, because of a fault of ours.
     """
 
     operations: dict[Key, OperationReport] = field(default_factory=dict)
@@ -37,6 +37,7 @@ class Summary:
     processes: int = 0
     going_on: int = 0
     unreadable: list[str] = field(default_factory=list)
+    passed_by: bool = False
 
     @property
     def total(self) -> OperationReport:
@@ -45,14 +46,16 @@ class Summary:
 
     @property
     def is_incomplete(self) -> bool:
-        """Whether a call was lost, or may have been: what can't be read may tell of some."""
-        return bool(self.total.lost or self.unreadable)
+        """Whether a call was lost, or may have been: what can't be read, or was not counted, may tell of some."""
+        return bool(self.total.lost or self.unreadable or self.passed_by)
 
     def lines(self) -> Iterator[str]:
         """What a person reads at the end of a run."""
         yield f"cloudretry: {self._sums(self.total)}"
         yield from (f"cloudretry: {line}" for line in self._lost_lines())
         yield from (f"cloudretry: {path}: can't be read to its end, so counts are missing here" for path in self.unreadable)
+        if self.passed_by:
+            yield "cloudretry: what was left as it is, or ran without it, is not counted"
         if self.going_on:
             yield (
                 f"cloudretry: {_some(self.going_on, 'process goes on; what it does', 'processes go on; what they do')} "
@@ -95,7 +98,8 @@ class Summary:
             (account or principal, region, f"{service}:{operation}", each)
             for (_, service, operation, region, account, principal), each in self._sorted()
         )
-        return json.dumps(completeness(counts, finished=finished and not (self.going_on or self.unreadable)), indent=2)
+        missing = self.going_on or self.unreadable or self.passed_by
+        return json.dumps(completeness(counts, finished=finished and not missing), indent=2)
 
     def _sorted(self) -> list[tuple[Key, OperationReport]]:
         return sorted(self.operations.items(), key=itemgetter(0))

@@ -211,6 +211,8 @@ def test_a_broken_piece_of_ours_does_not_stop_the_program(run: Any, script: Any,
     assert (result.returncode, result.stdout) == (0, "111122223333\n")
     assert len(server.requests) == 3  # by the SDK's own retry
     assert re.fullmatch(r"cloudretry: .*\n", result.stderr)
+    result = run("--fail-on-loss", "--", sys.executable, script(f"{breaking}\n{ASK}"), server.url)
+    assert result.returncode == 3  # nobody knows what it lost
 
 
 def test_a_run_that_is_over_hooks_nothing(script: Any, run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
