@@ -140,7 +140,8 @@ class ClientHook:
         """
         name = model.name
         if name not in self._listings:
-            self._listings[name] = paging_of(self._loader, self._service_model, name, self._region, self._host)
+            where = self._region, self._host, id(self._credentials)
+            self._listings[name] = paging_of(self._loader, self._service_model, name, *where)
         paging = self._listings[name]
         if paging is not None:
             context[_PAGE] = paging, *paging.page(params), params
@@ -344,8 +345,8 @@ def overdue(request: AWSRequest, late: errors.TurnTimeout) -> TurnTimeout:
     return TurnTimeout(endpoint_url=str(request.url), error=str(late))
 
 
-def _listing(who: str | None, paging: Paging, _: Page, of: tuple[str, ...], params: dict[str, Any]) -> bytes | None:
-    return fingerprint(who, "\0".join(of), paging.listed(params))
+def _listing(who: str | None, paging: Paging, _page: Page, _of: object, params: dict[str, Any]) -> bytes | None:
+    return fingerprint(who, paging.listed(params))
 
 
 def refuse_damaged(outcome: Outcome, caught_exception: Exception | None) -> None:

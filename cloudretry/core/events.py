@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from cloudretry.core.decision import StopReason
 from cloudretry.core.member_changes import MemberChanged
-from cloudretry.core.outcome import Kind
+from cloudretry.core.outcome import Kind, is_absent
 
 if TYPE_CHECKING:
     from cloudretry.core.call import Call
@@ -56,6 +56,12 @@ class CallEnded:
     def is_lost(self) -> bool:
         """Whether there is no answer."""
         return is_lost(self.stop, self.outcome)
+
+    @property
+    def is_absence(self) -> bool:
+        """Whether it was refused because what it asked about is not there. Of a page behind the first that is no answer."""
+        is_later = self.page is not None and self.page.number != 1
+        return not self.is_lost and self.outcome is not None and is_absent(self.outcome) and not is_later
 
     @property
     def leads_on(self) -> bool:

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cloudretry.core.decision import StopReason
 from cloudretry.core.events import BodyCut, CallEnded
-from cloudretry.core.outcome import is_absent
 from cloudretry.launcher.files import AppendedFile
 from cloudretry.report import OperationReport, Report
 
@@ -83,13 +82,15 @@ class Counts:
             change = self._report.take()
             if not change.calls:
                 return
+            self._has_failed = True
             try:
                 self._append(change.document)
-            except OSError:
-                self._has_failed = True
-                self._report.give_back(change)
-            else:
                 self._has_failed = False
+            except OSError:
+                pass
+            finally:  # a signal handler of the program's own may have raised
+                if self._has_failed:
+                    self._report.give_back(change)
             ended = perf_counter()
             self._due = ended + max(_SHARE * (ended - started), (ended - self._began) / _SHARE_OF_AGE)
 
@@ -123,7 +124,9 @@ def _is_news(event: CallEnded | BodyCut) -> bool:
     """Whether it changes what may be believed: for the worse, or because what was lost before has been answered now."""
     if isinstance(event, BodyCut) or event.is_lost or event.key is not None or event.listing is not None:
         return True
-    return event.stop.reason is not StopReason.ANSWERED and (event.outcome is None or not is_absent(event.outcome))
+    if event.leads_on and not event.follows:
+        return True
+    return event.stop.reason is not StopReason.ANSWERED and not event.is_absence
 
 
 @dataclass(frozen=True, slots=True)

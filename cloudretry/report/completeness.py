@@ -20,7 +20,8 @@ def completeness(
     """Account → region → `service:Operation` → whether all that was asked was answered; `-` where it is not known.
 
     `partial`: some calls were lost or refused, but for those about what is not there, or a body broke off while it was being
-    read, or a listing was not read to its end. `denied`: all were denied. What was never asked is not in it.
+    read, or a listing was not read to its end, or no call has ended yet. `denied`: all were denied. What was never asked is not
+    in it.
 
     Args:
         counts: account, region, `service:Operation`, and what its calls came to.
@@ -36,5 +37,5 @@ def completeness(
 def _one(counts: OperationReport, *, finished: bool) -> Completeness:
     if counts.denied and counts.denied == counts.calls:
         return "denied"
-    whole = finished and not (counts.lost or counts.cut or counts.unfinished)
+    whole = finished and counts.calls and not (counts.lost or counts.cut or counts.unfinished)
     return "complete" if whole and counts.refused == counts.absent else "partial"

@@ -12,7 +12,7 @@ from weakref import WeakSet
 from cloudretry.core.decision import StopReason
 from cloudretry.core.events import AttemptFailed, BodyCut, CallEnded, Event, Listener, MemberChanged
 from cloudretry.core.lost import LostCall
-from cloudretry.core.outcome import Kind, is_absent, is_denied
+from cloudretry.core.outcome import Kind, is_denied
 from cloudretry.errors import CallsLost
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ class Report:
         elif event.outcome is not None:
             counts.refused += 1
             counts.denied += is_denied(event.outcome)
-            counts.absent += is_absent(event.outcome)
+            counts.absent += event.is_absence
 
     def _recover(self, key: Hashable) -> None:
         for call in self._ledger.recover(key):

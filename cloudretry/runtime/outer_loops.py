@@ -72,6 +72,7 @@ class _Loops:
         stop = machine.ended or ANSWERED
         lost = is_lost(stop, machine.outcome)
         listing, machine.listing = machine.listing, None
+        _disown(machine)
         if lost:
             _NAMES.setdefault(_here(), object())
             self._note_page(machine, listing)
@@ -120,6 +121,13 @@ class _Loops:
             machine.settings = single_attempt(machine.settings)
         if is_news:
             logger.warning("%s was given up and comes again: a retry loop around it gets one attempt a round", machine.call)
+
+
+def _disown(machine: RetryMachine) -> None:
+    """A token that is data may have come from somebody else's listing of the same: that is none of ours."""
+    page = machine.page
+    if page is not None and isinstance(page.listing, tuple) and page.listing[-1] is not _NAMES.get(_here()):
+        machine.page = replace(page, listing=None)
 
 
 def _key(machine: RetryMachine, parameters: _Parameters | None) -> Hashable:

@@ -202,6 +202,17 @@ def test_a_listing_that_is_not_read_to_its_end(serve: Make, hooked: Make, Answer
     assert told == ("partial" if read < 4 else "complete")
 
 
+def test_operations_that_botocores_list_of_paginators_lacks(serve: Make, hooked: Make, Answer: Any, clock: Any) -> None:
+    report = Report()
+    server = serve(Answer(200, b'{"NextMarker": "two", "WebACLs": []}'), Answer(200, b'{"WebACLs": []}'))
+    client = attach(hooked("wafv2", server), report=report)
+    assert not client.can_paginate("list_web_acls")
+    marker = client.list_web_acls(Scope="REGIONAL")["NextMarker"]
+    assert report.total.unfinished == 1
+    client.list_web_acls(Scope="REGIONAL", NextMarker=marker)
+    assert report.total.unfinished == 0
+
+
 def test_a_page_that_is_lost_and_then_read_leaves_nothing_unfinished(
     serve: Make, hooked: Make, throttle: Make, Answer: Any, clock: Any
 ) -> None:

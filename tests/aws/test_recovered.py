@@ -10,6 +10,7 @@ from itertools import islice
 from threading import Barrier
 from typing import Any
 
+import boto3
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, HTTPClientError
 
@@ -165,6 +166,36 @@ def test_a_listing_begun_anew_by_other_page_sizes(listing: Make) -> None:
     in_vain(lambda: read(client, PaginationConfig={"PageSize": 5}))
     read(client, PaginationConfig={"PageSize": 50})
     assert (report.total.lost, report.total.recovered) == (0, 1)
+
+
+def test_the_listing_of_another_account_that_has_the_same_tokens(serve: Make, Answer: Any, throttle: Make, clock: Any) -> None:
+    """The names of tables are tokens, and two accounts may have the same."""
+    first, last = (
+        Answer(200, b'{"TableNames": ["table"], "LastEvaluatedTableName": "table"}'),
+        Answer(200, b'{"TableNames": []}'),
+    )
+    report, once = Report(), {"aws": {"max_retries": 0}}
+    servers = serve(first, throttle("dynamodb"), first, throttle("dynamodb")), serve(first, last)
+    poor, rich = (
+        attach(
+            boto3.Session(f"AKIA{number:016}", "fake", region_name="eu-west-1").client("dynamodb", endpoint_url=server.url),
+            configuration=once,
+            report=report,
+        )
+        for number, server in enumerate(servers)
+    )
+
+    def last_page(client: Any) -> None:
+        client.list_tables(ExclusiveStartTableName="table")
+
+    poor.list_tables()
+    in_vain(lambda: last_page(poor))
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(rich.list_tables).result()
+        poor.list_tables()
+        in_vain(lambda: last_page(poor))
+        thread.submit(last_page, rich).result()
+    assert sums(report) == (6, 2, 0)
 
 
 def test_a_change_that_was_lost_stays_lost(serve: Make, hooked: Make, throttle: Make, Answer: Any, clock: Any) -> None:

@@ -124,6 +124,14 @@ def test_an_answer_to_the_same_call_takes_it_off_the_list() -> None:
     assert report.recovered == (LOST, LOST)
 
 
+@pytest.mark.parametrize(("page", "absent"), [(None, 1), (Page(1), 1), (Page(2, TOKEN), 0), (Page(None, TOKEN), 0)])
+def test_that_a_page_behind_the_first_is_not_there_is_no_answer(page: Page | None, absent: int) -> None:
+    gone = Outcome(kind=Kind.FATAL, status=404, code="ResourceNotFoundException", wall=1.0)
+    refused = CallEnded(CALL, 1, gone, Stop(StopReason.NOT_RETRYABLE), 0.0, page=page)
+    total = report_of(refused).total
+    assert (total.refused, total.absent, total.lost) == (1, absent, 0)
+
+
 def test_what_was_lost_under_another_name_recovers_there() -> None:
     """The account became known between the rounds."""
     unnamed = replace(CALL, account=None)
