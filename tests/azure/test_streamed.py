@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from azure.core.exceptions import AzureError
 
 from cloudretry import Report
 
@@ -25,7 +24,7 @@ def test_a_body_that_breaks_off_is_told_once(
     monkeypatch.setenv("CLOUDRETRY_CONFIG", str(tmp_path / "pools.json"))
     server, report = serve(Answer(200, b"x" * 2500, {"Content-Length": "5000"}, hang_up=True)), Report()
     settings = {"pool": pool} if pool else {}
-    with pytest.raises(AzureError):
+    with pytest.raises(Exception, match=r"(?i)payload|incomplete|broken"):  # whose it is depends on azure-core
         pipeline(server, settings, listeners=[report]).send("GET", PATH, stream=True)
     assert (report.total.calls, report.total.lost, report.total.cut, len(server.requests)) == (1, 0, 1, 1)
 
