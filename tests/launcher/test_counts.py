@@ -18,6 +18,7 @@ import pytest
 from cloudretry.core.call import Call
 from cloudretry.core.decision import Stop, StopReason
 from cloudretry.core.events import BodyCut, CallEnded
+from cloudretry.core.lost import Page
 from cloudretry.core.machine import ANSWERED
 from cloudretry.core.outcome import Kind, Outcome
 from cloudretry.launcher.counts import Counts
@@ -31,6 +32,7 @@ ANSWER = CallEnded(CALL, 1, None, ANSWERED, 0.0)
 LOSS = CallEnded(CALL, 9, Outcome(kind=Kind.THROTTLED, status=503), Stop(StopReason.MAX_RETRIES), 31.7)
 REFUSAL = replace(LOSS, outcome=Outcome(kind=Kind.FATAL, status=403, code="AccessDenied"), stop=Stop(StopReason.NOT_RETRYABLE))
 ABSENCE = replace(REFUSAL, outcome=Outcome(kind=Kind.FATAL, status=404, code="NoSuchTagSet"))
+LEADS_ON = replace(ANSWER, page=Page(1, leads_on=True))
 CUT = BodyCut(CALL, Outcome(kind=Kind.TRANSIENT, code="reset"))
 ENDLESS = 1e9  # seconds until an answered call is written
 
@@ -58,7 +60,9 @@ def thinned(counts: Counts) -> None:
 
 
 @pytest.mark.parametrize(
-    ("event", "name"), [(LOSS, "lost"), (REFUSAL, "refused"), (CUT, "cut")], ids=["loss", "refusal", "cut"]
+    ("event", "name"),
+    [(LOSS, "lost"), (REFUSAL, "refused"), (CUT, "cut"), (LEADS_ON, "unfinished")],
+    ids=["loss", "refusal", "cut", "a page that leads on"],
 )
 def test_what_is_missing_is_written_at_once(counts: Counts, folder: Path, event: CallEnded | BodyCut, name: str) -> None:
     for number in range(1, 4):
@@ -66,6 +70,20 @@ def test_what_is_missing_is_written_at_once(counts: Counts, folder: Path, event:
         counts(event)
         assert getattr(read(folder).total, name) == number
     assert not read(folder).unreadable
+
+
+def test_a_signal_handler_that_raises_in_the_middle_takes_nothing_away(
+    counts: Counts, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def raises(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(AppendedFile, "append", raises)
+        with pytest.raises(KeyboardInterrupt):
+            counts(LOSS)
+    counts.write()
+    assert (read(folder).total.lost, len(read(folder).lost)) == (1, 1)
 
 
 @pytest.mark.parametrize("event", [ANSWER, ABSENCE], ids=["answer", "absence"])

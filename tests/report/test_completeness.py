@@ -21,6 +21,7 @@ from cloudretry.report.completeness import completeness
         (OperationReport(calls=3, lost=1), "partial"),
         (OperationReport(calls=3, unfinished=1), "partial"),
         (OperationReport(calls=3, lost=3), "partial"),
+        (OperationReport(throttled=2), "partial"),  # a call that has not ended
         (OperationReport(calls=3, refused=1, denied=1), "partial"),
         (OperationReport(calls=3, refused=3, denied=3), "denied"),
         (OperationReport(calls=3, refused=2, denied=2, lost=1), "partial"),
