@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from botocore.client import BaseClient
     from botocore.model import OperationModel
 
-
 __all__ = ["AioClientHook"]
 
 logger = logging.getLogger("cloudretry")

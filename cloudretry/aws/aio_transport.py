@@ -10,9 +10,10 @@ from botocore.exceptions import ConnectTimeoutError, EndpointConnectionError
 
 from cloudretry.aws.causes import causes_of
 from cloudretry.aws.egress import Exhausted, in_place_of_an_answer, no_page
-from cloudretry.aws.transport import BOTOCORES_OWN, Transport, has_own_proxies, turn_of, watch
+from cloudretry.aws.transport import BOTOCORES_OWN, Transport, has_own_proxies, watch
 from cloudretry.runtime import reach
 from cloudretry.runtime.current import CURRENT
+from cloudretry.runtime.place import turn_of
 from cloudretry.runtime.reach import REACH, host_of
 
 if TYPE_CHECKING:

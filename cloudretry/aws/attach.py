@@ -6,7 +6,6 @@ while other threads use the client can leave a stale list behind. What changes l
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from botocore.client import BaseClient
@@ -14,6 +13,7 @@ from botocore.session import Session as CoreSession
 
 from cloudretry.aws.hook import ClientHook
 from cloudretry.core.settings import for_credentials
+from cloudretry.runtime.callers import is_called_by
 
 if TYPE_CHECKING:
     from cloudretry.runtime.engine import Engine
@@ -121,11 +121,4 @@ _DEEPEST_FRAME: Final = 40
 
 def _is_for_credentials() -> bool:
     """Whether botocore makes the client now in order to fetch credentials: nothing in the client itself tells."""
-    frame = sys._getframe(1)  # noqa: SLF001 - the cheap way to one's callers
-    for _ in range(_DEEPEST_FRAME):
-        if frame.f_globals.get("__name__") in _CREDENTIAL_MODULES:
-            return True
-        if frame.f_back is None:
-            return False
-        frame = frame.f_back
-    return False
+    return is_called_by(_CREDENTIAL_MODULES.__contains__, deepest=_DEEPEST_FRAME)

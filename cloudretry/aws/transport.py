@@ -6,7 +6,6 @@ says, and hosts that can't be reached.
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,20 +16,19 @@ from cloudretry.aws.causes import causes_of
 from cloudretry.aws.egress import send_through
 from cloudretry.runtime import reach
 from cloudretry.runtime.current import CURRENT
+from cloudretry.runtime.place import turn_of
 from cloudretry.runtime.reach import REACH, host_of, is_held_unreachable, marked, missed, patience_shown
 
 if TYPE_CHECKING:
     from botocore.awsrequest import AWSPreparedRequest, AWSResponse
     from botocore.client import BaseClient
 
-    from cloudretry.core.machine import RetryMachine
     from cloudretry.egress.passage import Passage
     from cloudretry.egress.passages import Passages
     from cloudretry.runtime.current import Current
 
-__all__ = ["BOTOCORES_OWN", "Transport", "has_own_proxies", "put_before", "turn_of"]
+__all__ = ["BOTOCORES_OWN", "Transport", "has_own_proxies", "put_before", "watch"]
 
-_UNPACED: Final = nullcontext()
 BOTOCORES_OWN: Final = 60
 """Seconds that one connection may take where nobody says anything."""
 _NO_BODY: Final = frozenset({204, 304})
@@ -139,12 +137,6 @@ def watch(request: AWSPreparedRequest, response: Any) -> None:
         from cloudretry.egress.streamed import watch_streamed  # which most programs never need
 
         watch_streamed(response.raw, CURRENT.get())
-
-
-def turn_of(machine: RetryMachine) -> Any:
-    """The turn to send with, to be entered."""
-    place = machine.place
-    return _UNPACED if place is None or place.turn is None else place.turn
 
 
 def has_own_proxies(client: BaseClient) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 import logging
-import sys
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
@@ -28,6 +27,7 @@ from cloudretry.azure.policy import AsyncCloudRetryPolicy, AsyncSends, CloudRetr
 from cloudretry.azure.storage import AsyncStorageSends, StorageSends, is_storages
 from cloudretry.azure.token_engine import TokenEngine
 from cloudretry.core.settings import for_credentials
+from cloudretry.runtime.callers import is_called_by
 
 if TYPE_CHECKING:
     from cloudretry.runtime.engine import Bounds, Engine
@@ -105,14 +105,7 @@ _DEEPEST_FRAME: Final = 20
 
 def _is_for_credentials() -> bool:
     """Whether azure-identity makes the pipeline now."""
-    frame = sys._getframe(1)  # noqa: SLF001 - the cheap way to one's callers
-    for _ in range(_DEEPEST_FRAME):
-        if frame.f_globals.get("__name__", "").startswith("azure.identity."):
-            return True
-        if frame.f_back is None:
-            return False
-        frame = frame.f_back
-    return False
+    return is_called_by(lambda name: name.startswith("azure.identity."), deepest=_DEEPEST_FRAME)
 
 
 def adopt(policy: Any, engine: Engine, *, bounds: Bounds | None = None, account: str | None = None) -> None:

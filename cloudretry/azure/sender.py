@@ -6,7 +6,6 @@ It is put there when a request first passes a retry policy of ours, from which t
 from __future__ import annotations
 
 import inspect
-from contextlib import nullcontext
 from functools import cached_property
 from operator import getitem
 from typing import TYPE_CHECKING, Any, Final
@@ -15,6 +14,7 @@ from azure.core.exceptions import ServiceResponseError
 
 from cloudretry.azure.errors import PoolUnavailable
 from cloudretry.runtime.current import CURRENT
+from cloudretry.runtime.place import turn_of
 from cloudretry.runtime.reach import host_of
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Sender", "put_before_transport"]
 
-_UNPACED: Final = nullcontext()
 _ERROR_STATUS: Final = 300
 
 
@@ -58,7 +57,7 @@ class Sender:
         if current is None:
             return self._inner.send(request, **options)
         machine = current.machine
-        with _turn_of(machine):
+        with turn_of(machine):
             passage = self._passage(current, request.url, options)
             if passage is None:
                 return _watched(self._inner.send(request, **options), current, options)
@@ -123,7 +122,7 @@ class AsyncSender(Sender):
         if current is None:
             return await self._inner.send(request, **options)
         machine = current.machine
-        with _turn_of(machine):
+        with turn_of(machine):
             passage = self._passage(current, request.url, options)
             if passage is None:
                 return _watched(await self._inner.send(request, **options), current, options)
@@ -200,11 +199,6 @@ class _AsyncClose(_Close):
         for ways in self.passages.ways():
             await close_all(ways)
         await type(self._inner).close(self._inner)
-
-
-def _turn_of(machine: RetryMachine) -> Any:
-    place = machine.place
-    return _UNPACED if place is None or place.turn is None else place.turn
 
 
 def _would_pass_as_data(machine: RetryMachine, response: Any) -> bool:

@@ -106,35 +106,29 @@ class Hooks:
 
     def _on_botocore(self, module: ModuleType) -> None:
         """Every session has its clients made there: default ones, resources' and those inside credential providers too."""
-        creator: Any = getattr(module, "ClientCreator", None)
-        make = getattr(creator, "create_client", None)
-        if make is None or hasattr(make, _MARK):
-            return
 
-        @wraps(make)
-        def create_client(creator: Any, *args: Any, **kwargs: Any) -> Any:
-            client = make(creator, *args, **kwargs)
-            self._attach(_AWS, client)
-            return client
+        def around(make: Callable[..., Any]) -> Callable[..., Any]:
+            def create_client(creator: Any, *args: Any, **kwargs: Any) -> Any:
+                client = make(creator, *args, **kwargs)
+                self._attach(_AWS, client)
+                return client
 
-        setattr(create_client, _MARK, True)
-        creator.create_client = create_client
+            return create_client
+
+        _put_around(getattr(module, "ClientCreator", None), "create_client", around)
 
     def _on_aiobotocore(self, module: ModuleType) -> None:
         """Its creator overrides botocore's."""
-        creator: Any = getattr(module, "AioClientCreator", None)
-        make = getattr(creator, "create_client", None)
-        if make is None or hasattr(make, _MARK):
-            return
 
-        @wraps(make)
-        async def create_client(creator: Any, *args: Any, **kwargs: Any) -> Any:
-            client = await make(creator, *args, **kwargs)
-            self._attach(_AWS, client)
-            return client
+        def around(make: Callable[..., Any]) -> Callable[..., Any]:
+            async def create_client(creator: Any, *args: Any, **kwargs: Any) -> Any:
+                client = await make(creator, *args, **kwargs)
+                self._attach(_AWS, client)
+                return client
 
-        setattr(create_client, _MARK, True)
-        creator.create_client = create_client
+            return create_client
+
+        _put_around(getattr(module, "AioClientCreator", None), "create_client", around)
 
     @staticmethod
     def _on_awscli(_: ModuleType) -> None:
@@ -144,19 +138,16 @@ class Hooks:
 
     def _on_azure(self, module: ModuleType) -> None:
         """Every client, and every credential of azure-identity, has pipelines."""
+
+        def around(begin: Callable[..., None]) -> Callable[..., None]:
+            def __init__(pipeline: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807 - stands for one
+                begin(pipeline, *args, **kwargs)
+                self._attach(_AZURE, pipeline)
+
+            return __init__
+
         for name in ("Pipeline", "AsyncPipeline"):
-            kind: Any = getattr(module, name, None)
-            if kind is not None and not hasattr(kind.__init__, _MARK):
-                kind.__init__ = self._then_attached(kind.__init__)
-
-    def _then_attached(self, begin: Callable[..., None]) -> Callable[..., None]:
-        @wraps(begin)
-        def __init__(pipeline: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807 - stands for one
-            begin(pipeline, *args, **kwargs)
-            self._attach(_AZURE, pipeline)
-
-        setattr(__init__, _MARK, True)
-        return __init__
+            _put_around(getattr(module, name, None), "__init__", around)
 
     def _attach(self, room: str, made: Any, how: str = "attach_made") -> None:
         try:
@@ -192,6 +183,16 @@ class Hooks:
         if line not in self._said:
             self._said.add(line)
             say(line)
+
+
+def _put_around(owner: Any, name: str, around: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+    """Put a method of ours around one of the SDK's, once; nothing, where this SDK has none of that name."""
+    inner = getattr(owner, name, None)
+    if owner is None or inner is None or hasattr(inner, _MARK):
+        return
+    outer = wraps(inner)(around(inner))
+    setattr(outer, _MARK, True)
+    setattr(owner, name, outer)
 
 
 @contextmanager

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any, Final
 
 from cloudretry.core.outcome import Kind, Outcome, Phase
 from cloudretry.runtime.clock import current_clock
@@ -11,10 +12,11 @@ from cloudretry.runtime.pacing import PACING
 
 if TYPE_CHECKING:
     from cloudretry.core.call import Call
+    from cloudretry.core.machine import RetryMachine
     from cloudretry.core.pacing_settings import PacingSettings
     from cloudretry.runtime.turns import Turn, Turns
 
-__all__ = ["Place"]
+__all__ = ["Place", "turn_of"]
 
 _LOCKS: Final = frozenset(
     {
@@ -115,3 +117,12 @@ class Place:
 def _is_an_answer(outcome: Outcome) -> bool:
     """Whether the provider itself took the call and answered, however badly; a proxy's page is none, and a throttle neither."""
     return outcome.kind is not Kind.THROTTLED and outcome.status is not None and outcome.phase is Phase.DONE
+
+
+_UNPACED: Final = nullcontext()
+
+
+def turn_of(machine: RetryMachine) -> Any:
+    """The turn to send with, to be entered."""
+    place = machine.place
+    return _UNPACED if place is None or place.turn is None else place.turn

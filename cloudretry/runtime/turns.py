@@ -57,7 +57,7 @@ class TurnTimeout(errors.TurnTimeout):
             self.retry_at = datetime.fromtimestamp(wall + retry_after, timezone.utc)
 
     def __str__(self) -> str:
-        pace = f" at {self.state.limit.rate:.3g} calls/s" if self.state.limit else ""
+        pace = _pace(self.state)
         pause = f", after a pause of {self.state.hold:.0f} s that the provider asked for" if self.state.hold else ""
         at = f", at {self.retry_at:%H:%M:%S} UTC" if self.retry_at else ""
         when = f"this one could leave in {self.retry_after:.0f} s{at}" if self.retry_after else _UNFORESEEN
@@ -262,8 +262,7 @@ class Turns:
                 if expected > _LONG and now - self._told > _SELDOM:
                     self._told, told = now, pacer.state(now)
         if told is not None:  # not under the lock: a handler of logging may make calls
-            pace = f" at {told.limit.rate:.3g} calls/s" if told.limit else ""
-            logger.info("%s: %d waiting%s, the last one for %.0f s", self.name, told.waiting, pace, expected)
+            logger.info("%s: %d waiting%s, the last one for %.0f s", self.name, told.waiting, _pace(told), expected)
         return clock, now
 
     def _look(self, turn: Turn, waker: _Waker, clock: Clock, entered: float, patience: float) -> float:
@@ -283,6 +282,10 @@ class Turns:
                 return left
             self._alarm = self.pacer.wake
             return max(_TICK, min(left, self._alarm - now))
+
+
+def _pace(state: PacerState) -> str:
+    return f" at {state.limit.rate:.3g} calls/s" if state.limit else ""
 
 
 def _locked() -> Lock:

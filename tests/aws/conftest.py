@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import boto3
@@ -47,6 +49,17 @@ def hooked(plain: Callable[..., Any]) -> Callable[..., Any]:
         return attach(plain(service, server, **options), configuration={"aws": aws or {}})
 
     return make
+
+
+def assume_a_role_at(sts: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the profile `role`, and nothing else, have credentials: those that this server gives."""
+    Path(os.environ["AWS_CONFIG_FILE"]).write_text(
+        "[profile base]\naws_access_key_id = AKIAIOSFODNN7EXAMPLE\naws_secret_access_key = fake\n"
+        "[profile role]\nrole_arn = arn:aws:iam::111122223333:role/audit\nsource_profile = base\nregion = eu-west-1\n"
+    )
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_ENDPOINT_URL_STS", sts.url)
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import io
 import multiprocessing
-import os
 import pickle
 import weakref
 from collections.abc import Callable
@@ -19,6 +18,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from cloudretry import AwsApiCommand, Report, attach, history
+from tests.aws.conftest import assume_a_role_at
 
 pytestmark = pytest.mark.wire
 
@@ -175,13 +175,7 @@ def role_profile(serve: Make, monkeypatch: pytest.MonkeyPatch) -> Callable[..., 
 
     def make(*script: Any) -> Any:
         server = serve(*script)
-        Path(os.environ["AWS_CONFIG_FILE"]).write_text(
-            "[profile base]\naws_access_key_id = AKIAIOSFODNN7EXAMPLE\naws_secret_access_key = fake\n"
-            "[profile role]\nrole_arn = arn:aws:iam::111122223333:role/audit\nsource_profile = base\nregion = eu-west-1\n"
-        )
-        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-            monkeypatch.delenv(name)
-        monkeypatch.setenv("AWS_ENDPOINT_URL_STS", server.url)
+        assume_a_role_at(server, monkeypatch)
         return server
 
     return make

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -17,6 +16,7 @@ from botocore.exceptions import ClientError, ConnectionClosedError, NoCredential
 
 from cloudretry import AwsApiCommand, CallsLost, Report, attach, history
 from cloudretry.runtime.current import CURRENT
+from tests.aws.conftest import assume_a_role_at
 
 pytestmark = pytest.mark.wire
 
@@ -49,13 +49,7 @@ def test_a_throttled_credential_provider_loses_the_call_that_waits_for_it(
     serve: Make, throttle: Make, answer: Make, clock: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sts, ec2 = serve(throttle("sts")), serve(answer("ec2"))
-    Path(os.environ["AWS_CONFIG_FILE"]).write_text(
-        "[profile base]\naws_access_key_id = AKIAIOSFODNN7EXAMPLE\naws_secret_access_key = fake\n"
-        "[profile role]\nrole_arn = arn:aws:iam::111122223333:role/audit\nsource_profile = base\nregion = eu-west-1\n"
-    )
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("AWS_ENDPOINT_URL_STS", sts.url)
+    assume_a_role_at(sts, monkeypatch)
     report = Report()
     session: Any = attach(boto3.Session(profile_name="role"), configuration={}, report=report)
     with pytest.raises(ClientError, match="AssumeRole"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import os
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +17,7 @@ from cloudretry.core.events import MemberChanged
 from cloudretry.core.outcome import Phase
 from cloudretry.core.tries import Reason
 from cloudretry.runtime.pacing import PACING
+from tests.aws.conftest import assume_a_role_at
 from tests.aws.test_egress import URL, address
 from tests.strategies.conftest import install
 
@@ -255,13 +255,7 @@ def role_session(monkeypatch: pytest.MonkeyPatch) -> Make:
     def make(sts: Any) -> Any:
         from aiobotocore.session import AioSession
 
-        Path(os.environ["AWS_CONFIG_FILE"]).write_text(
-            "[profile base]\naws_access_key_id = AKIAIOSFODNN7EXAMPLE\naws_secret_access_key = fake\n"
-            "[profile role]\nrole_arn = arn:aws:iam::111122223333:role/audit\nsource_profile = base\nregion = eu-west-1\n"
-        )
-        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-            monkeypatch.delenv(name)
-        monkeypatch.setenv("AWS_ENDPOINT_URL_STS", sts.url)
+        assume_a_role_at(sts, monkeypatch)
         return AioSession(profile="role")
 
     return make
